@@ -126,7 +126,9 @@ std::vector<Term> terms_of(const OptimizerAttributes& a, const FrameworkProfile&
   return terms;
 }
 
-/// Elements an update touches: the weight's, or the rows a sparse gradient has (repeated ones too).
+/// Elements of a gradient, which its update touches: the weight's, or the rows a sparse gradient has (repeated ones
+/// too). Source for loss scaling: PyTorch 2, torch/amp/grad_scaler.py, _unscale_grads_: of a sparse gradient its
+/// values alone are divided and checked, and only gradients of 16 bits have their rows summed before.
 double updated_elements(const Context& context, const Op& op) {
   const double weight = context.elements(op.inputs.front());
   return op.inputs.size() > 1 ? std::min(weight, context.elements(op.inputs[1])) : weight;
@@ -151,7 +153,7 @@ int count_launches(const Term& term, const Context& context, std::span<const Op*
 void append_term(const Term& term, const Context& context, std::span<const Op* const> updates,
                  std::vector<Kernel>& kernels) {
   double elements = 0;
-  for (const Op* op : updates) elements += context.elements(op->inputs.front());
+  for (const Op* op : updates) elements += updated_elements(context, *op);
   const int launches = count_launches(term, context, updates);
   const double share = elements / launches;
   const Bytes once = element_size(context.formats.weights) * share;
@@ -177,7 +179,7 @@ std::vector<Kernel> lower_loss_scaling(const Context& context, std::span<const O
       break;
     case LossScaling::UnscaleEach:
       for (const Op* update : updates) {
-        const double n = context.elements(update->inputs.front());
+        const double n = updated_elements(context, *update);
         append_term({"unscale", 1, 1, 1}, context, {&update, 1}, kernels);
         // A byte of truth per element, and its conjunction.
         const Bytes gradient = element_size(context.formats.weights) * n, truth(n);

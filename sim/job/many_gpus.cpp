@@ -12,6 +12,7 @@
 #include "sim/base/error.hpp"
 #include "sim/job/mode/divided_job.hpp"
 #include "sim/sharing/colocation.hpp"
+#include "sim/job/shortage.hpp"
 
 namespace tracecast {
 namespace {
@@ -221,6 +222,7 @@ ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
       if (gpu != job.gpu.id) place_stores_of(own, strategy, fabric.num_ranks(), hardware);
       Prediction alone = predict_without_input(own, hardware);
       warn_of_power_limit(alone.power, gpu, job);
+      warn_of_shortage(own, alone, hardware, job);
       kinds.push_back({{gpu, factor, 0}, std::move(own), std::move(alone)});
       kind = kinds.end() - 1;
     }

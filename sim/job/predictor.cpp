@@ -2,13 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <mutex>
+#include <string_view>
 #include <utility>
 
+#include "hwspecs/default_host.hpp"
+#include "hwspecs/library.hpp"
+#include "models/lowering/lower.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "sim/job/graph_store.hpp"
+#include "sim/job/shortage.hpp"
 
 namespace tracecast {
 namespace {
@@ -67,10 +74,64 @@ void warn_of_guesses(const Prediction& prediction, ResolvedJob& job) {
                          three_digits(prediction.guessed_time.in_ms()) + " ms of the step)");
 }
 
+/// Where another host than the usual one of such GPUs holds the step back: which, and how fast it is.
+void tell_of_host(const Prediction& prediction, const Hardware& hardware, ResolvedJob& job) {
+  constexpr double kWorthTelling = 0.1;
+  if (job.cpu || !job.host) return;
+  const double share = prediction.timeline.critical_host / prediction.timeline.step_time;
+  const CpuSpec& usual =
+      hardware.cpus().find(hardware.specs().default_host(job.gpu.release_year).cpu);
+  if (!(share >= kWorthTelling) || job.host->id == usual.id) return;
+  job.assumptions.push_back(fmt::format(
+      "waiting for the host takes {:.0f} % of the step: one thread of {} dispatches, {} times as "
+      "fast as {} of usual hosts of such GPUs",
+      100 * share, job.host->name,
+      three_digits(job.host->single_thread_speed() / usual.single_thread_speed()), usual.name));
+}
+
+/// Casts of lowering (models/lowering/layers.hpp), and what dynamic loss scaling runs before the updates.
+bool is_of_autocast(const Kernel& kernel) {
+  constexpr std::string_view kNames[] = {"weight_cast", "cast",        "unscale_check",
+                                         "unscale",     "is_finite",   "reduce_all",
+                                         "all_finite",  "update_scale"};
+  return std::find(std::begin(kNames), std::end(kNames), kernel.name) != std::end(kNames);
+}
+
+/// Autocast is paid for: casts and loss scaling, by the host and by the GPU. Told where they may be why mixed precision is no
+/// faster than fp32.
+void tell_of_autocast(const Prediction& prediction, ResolvedJob& job) {
+  constexpr double kWorthTelling = 0.05;
+  if (job.precision != PrecisionMode::Amp) return;
+  Seconds host{}, gpu{};
+  const LoweredStep& lowered = *prediction.priced.lowered;
+  for (std::size_t i = 0; i < lowered.ops.size(); ++i) {
+    const cost::PricedCandidate& choice = prediction.priced.choices[i];
+    const std::vector<Kernel>& kernels = choice.candidate->kernels;
+    host += cast_time(job.step->op(lowered.ops[i].op), kernels, job.framework);
+    if (lowered.ops[i].host_waits && !kernels.empty() && is_of_autocast(kernels.front()))
+      host += job.framework.host.dispatch_per_optimizer_op + job.framework.host.synchronization;
+    for (std::size_t k = 0; k < kernels.size(); ++k) {
+      if (!is_of_autocast(kernels[k])) continue;
+      gpu += choice.estimates[k].duration;
+      host += job.framework.host.launch_per_kernel * static_cast<double>(kernels[k].launches);
+    }
+  }
+  const Seconds step = prediction.timeline.step_time;
+  const bool host_paces = prediction.bottleneck == Bottleneck::Launch;
+  if ((host_paces ? max(host, gpu) : gpu) < step * kWorthTelling) return;
+  job.assumptions.push_back(fmt::format(
+      "amp: casts and loss scaling take the host {} ms and the GPU {} ms of a step of {} ms{}",
+      three_digits(host.in_ms()), three_digits(gpu.in_ms()), three_digits(step.in_ms()),
+      host_paces ? ", which the host paces" : ""));
+}
+
 Forecast predict_one(ResolvedJob job, const Hardware& hardware) {
   Prediction prediction = predict(job, hardware);
   warn_of_power_limit(prediction.power, job.gpu.id, job);
+  warn_of_shortage(job, prediction, hardware, job);
   warn_of_guesses(prediction, job);
+  tell_of_host(prediction, hardware, job);
+  tell_of_autocast(prediction, job);
   return make_forecast(OneGpuDetails{std::move(job), std::move(prediction)});
 }
 
@@ -135,11 +196,14 @@ Forecast Predictor::predict(const Job& job, const Place& place,
     ServerPrediction prediction =
         predict_with_servers(resolved, hardware_, std::move(cluster.fabric), servers);
     warn_of_power_limit(prediction.one_gpu.power, resolved.gpu.id, resolved);
+    warn_of_shortage(resolved, prediction.one_gpu, hardware_, resolved);
+    tell_of_host(prediction.one_gpu, hardware_, resolved);
     return make_forecast(ServerDetails{std::move(resolved), std::move(prediction)});
   }
   const auto* replicas = std::get_if<DataParallel>(&parallelism);
   ManyGpus prediction = predict_many(resolved, hardware_, std::move(cluster.fabric),
                                      replicas != nullptr ? *replicas : DataParallel{});
+  tell_of_host(prediction.one_gpu, hardware_, resolved);
   return make_forecast(ManyGpusDetails{std::move(resolved), std::move(prediction)});
 }
 

@@ -1,6 +1,7 @@
 #include "sim/job/resolved_job.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -19,9 +20,11 @@
 #include "sim/job/network_file.hpp"
 #include "sim/job/newer_version.hpp"
 #include "sim/job/placement.hpp"
+#include "sim/job/shortage.hpp"
 #include "sim/step/accumulation.hpp"
 #include "sim/step/captured_step.hpp"
 #include "sim/step/cpu_run.hpp"
+#include "sim/step/scratch_shortage.hpp"
 
 namespace tracecast {
 namespace {
@@ -124,11 +127,42 @@ bool has_recurrent_layers(const NetworkGraph& graph) {
   return std::any_of(graph.ops().begin(), graph.ops().end(), is_recurrent);
 }
 
-/// Words that were left out.
+/// Whether `network` is a language model: a config.json, or one of the zoo whose layers can be shared or whose caches are known.
+bool is_language_model(const std::string& network) {
+  if (is_network_path(network)) return is_config_path(network);
+  const ZooEntry* entry = find_network(network);
+  return entry != nullptr && (entry->transformer || entry->language != nullptr);
+}
+
+/// Words that were left out. Language models run in 16 bits and train with AdamW, as sharded ones do (sharded_job.cpp).
 void fill_in_usual(Job& job) {
-  if (job.precision.empty()) job.precision = "fp32";
-  if (job.optimizer.empty()) job.optimizer = "momentum";
+  const bool is_language = is_language_model(job.network);
+  if (job.precision.empty()) job.precision = is_language ? "bf16" : "fp32";
+  if (job.optimizer.empty()) job.optimizer = is_language ? "adamw" : "momentum";
   if (job.software.framework.empty()) job.software.framework = "pytorch";  // what most run today
+}
+
+/// What was assumed of a language model that `asked` leaves open: 16 bits as the job's GPU has them, bf16 on tensor cores
+/// that take it, else fp16 on such, else none. Told first of all assumptions.
+void settle_usual(const Job& asked, ResolvedJob& job) {
+  if (!is_language_model(asked.network)) return;
+  std::vector<std::string> assumed, flags;
+  if (asked.precision.empty()) {
+    const bool brain = job.gpu.find_peak(Precision::Bf16, MathUnit::TensorCore).has_value();
+    const bool half = job.gpu.find_peak(Precision::Fp16, MathUnit::TensorCore).has_value();
+    job.options.precision = job.cpu ? "fp32" : brain ? "bf16" : half ? "fp16" : "fp32";
+    job.precision = *find_precision(job.options.precision);
+    assumed.push_back("precision " + job.options.precision);
+    flags.emplace_back("--precision");
+  }
+  if (asked.optimizer.empty() && job.phase == Phase::Train) {
+    assumed.push_back("optimizer " + job.options.optimizer);
+    flags.emplace_back("--optimizer");
+  }
+  if (assumed.empty()) return;
+  job.assumptions.insert(job.assumptions.begin(),
+                         fmt::format("{}: assumed, usual for language models; {} changes it",
+                                     fmt::join(assumed, ", "), fmt::join(flags, " or ")));
 }
 
 /// Network, framework, optimizer and data of a training program; flags that it leaves open stay.
@@ -242,6 +276,30 @@ PredictRequest request_of(const ResolvedJob& job, const Hardware& hardware) {
               job.prepared ? job.prepared->of(job.step, job.framework, job.gpu, options) : nullptr};
 }
 
+/// Computing again is for memory: where it would take more, through workspaces in the backward pass or since the allocator
+/// finds no room for what comes back, everything is kept.
+void keep_where_it_saves_nothing(ResolvedJob& job, const Hardware& hardware, GraphStore& graphs) {
+  if (job.options.recompute == to_string(Recompute::None)) return;
+  ResolvedJob kept = job;
+  kept.options.recompute = to_string(Recompute::None);
+  add_steps(kept, graphs);
+  const Bytes again = plan_memory(job, hardware).needed;
+  const Bytes plain = plan_memory(kept, hardware).needed;
+  if (again <= plain) {
+    if (job.framework.memory.tensors != TensorMemory::UntilLastUse) {
+      job.assumptions.push_back(job.framework.name +
+                                " frees no activations: computing them again saves nothing");
+    }
+    return;
+  }
+  job.assumptions.push_back(fmt::format(
+      "nothing is computed again: --recompute {} would take {} GiB for {}", job.options.recompute,
+      three_digits(again.in_gib()), three_digits(plain.in_gib())));
+  job.options.recompute = kept.options.recompute;
+  job.step = std::move(kept.step);
+  job.micro_batch = std::move(kept.micro_batch);
+}
+
 /// What the job's words mean wherever it runs.
 void settle_words(ResolvedJob& job, const Hardware& hardware) {
   fill_in_usual(job.options);
@@ -352,6 +410,24 @@ void warn_of_power_limit(const PowerRange& power, std::string_view gpu, Resolved
   if (!known) job.warnings.push_back(std::move(warning));
 }
 
+void warn_of_shortage(const ResolvedJob& own, const Prediction& prediction,
+                      const Hardware& hardware, ResolvedJob& job) {
+  constexpr double kWorthTelling = 0.01;
+  const auto s = find_shortage(request_of(own, hardware), prediction);
+  if (!s) return;
+  const double share = s->longer.in_s() / prediction.step_time_s.value;
+  if (share < kWorthTelling) return;
+  std::string warning = fmt::format(
+      "memory {}: {} ops run slower algorithms for want of workspace, {:.0f} % of the step; most "
+      "\"{}\": {} for {}, which wants {} GiB",
+      prediction.memory.fits ? "is nearly full" : "does not hold the step", s->ops, 100 * share,
+      own.step->op(s->op).name, to_string(s->runs), to_string(s->fastest),
+      three_digits(s->wanted.in_gib()));
+  const bool known =
+      std::find(job.warnings.begin(), job.warnings.end(), warning) != job.warnings.end();
+  if (!known) job.warnings.push_back(std::move(warning));
+}
+
 MemoryPlan plan_memory(const ResolvedJob& job, const Hardware& hardware) {
   return plan_step_memory(request_of(job, hardware));
 }
@@ -432,6 +508,7 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
   settle_words(job, hardware);
   const PlacedJob& o = job.options;
   place_job(job, hardware);
+  settle_usual(options, job);
   if (o.software.cuda_graphs && job.cpu) {
     throw InputError("--cuda-graphs", "a job without a GPU", "a GPU that the step is captured for");
   }
@@ -497,6 +574,7 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
         {"input_pipeline", job.input->pipeline.id, hash_of(job.input->pipeline.values)});
   }
   job.inputs.push_back(hardware.cost_record());
+  keep_where_it_saves_nothing(job, hardware, graphs);
   return job;
 }
 

@@ -14,6 +14,7 @@
 #include "sim/step/cpu_run.hpp"
 #include "sim/step/driver_calls.hpp"
 #include "sim/step/power_limit.hpp"
+#include "sim/step/scratch_shortage.hpp"
 #include "sim/step/training_loop.hpp"
 
 namespace tracecast {
@@ -40,45 +41,31 @@ std::shared_ptr<const PreparedStep> prepared_of(const PredictRequest& r) {
                       {.precision = r.precision, .keeps_gradients = r.keeps_gradients});
 }
 
-struct PlannedStep {
-  PricedStep priced;
+MemoryPlan plan_for(const PredictRequest& r, const GpuSpec& device, const PreparedStep& step,
+                    std::span<const Bytes> workspaces) {
+  return plan_memory(step.lives, workspaces, r.framework, device, r.cost, step.tried_workspaces);
+}
+
+using Lowered = std::shared_ptr<const LoweredStep>;
+
+/// Algorithms of a step, by what bounds their scratch.
+struct Scratch {
+  Lowered lowered;                ///< with limits of its own for every op, where room decided
+  Bytes most{};                   ///< that any op takes
+  std::vector<Bytes> workspaces;  ///< by op of the graph
   MemoryPlan memory;
   Seconds chosen{};  ///< time of all ops that have a choice of algorithm
 };
-/// The plan alone.
-struct PlannedMemory {
-  MemoryPlan memory;
-  Seconds chosen{};
-};
 
-std::vector<Bytes> workspaces_of(const PricedStep& priced, std::size_t num_ops) {
-  std::vector<Bytes> workspaces(num_ops);
-  for (std::size_t i = 0; i < priced.choices.size(); ++i) {
-    workspaces[priced.lowered->ops[i].op.index] = priced.choices[i].candidate->workspace;
-  }
-  return workspaces;
+PricedStep price_within(const PredictRequest& r, const Lowered& lowered, Bytes most_workspace) {
+  return r.cpu ? price_on_cpu(lowered, cores_of(r), r.cost)
+               : price(lowered, r.gpu, r.cost, most_workspace);
 }
 
-MemoryPlan plan_for(const PredictRequest& r, const PreparedStep& step,
-                    std::span<const Bytes> workspaces) {
-  return plan_memory(step.lives, workspaces, r.framework, r.gpu, r.cost, step.tried_workspaces);
-}
-
-PlannedStep choose_within(const PredictRequest& r, const PreparedStep& step, Bytes most_workspace) {
-  PlannedStep planned;
-  planned.priced = r.cpu ? price_on_cpu(step.lowered, cores_of(r), r.cost)
-                         : price(step.lowered, r.gpu, r.cost, most_workspace);
-  planned.memory = plan_for(r, step, workspaces_of(planned.priced, r.graph.ops().size()));
-  for (std::size_t i = 0; i < step.lowered->ops.size(); ++i) {
-    if (step.lowered->ops[i].candidates.size() > 1)
-      planned.chosen += planned.priced.choices[i].duration;
-  }
-  return planned;
-}
-
-/// Prices only ops that have a choice.
-PlannedMemory plan_within(const PredictRequest& r, const PreparedStep& step, Bytes most_workspace) {
-  const LoweredStep& lowered = *step.lowered;
+/// Prices only ops that have a choice. `device`: whose memory counts.
+Scratch plan_within(const PredictRequest& r, const GpuSpec& device, const PreparedStep& step,
+                    const Lowered& with_limits, Bytes most_workspace) {
+  const LoweredStep& lowered = *with_limits;
   const cost::SustainedBoard board(r.gpu, r.cost);
   std::vector<Bytes> workspaces(r.graph.ops().size());
   std::vector<Seconds> times(lowered.ops.size());
@@ -99,14 +86,19 @@ PlannedMemory plan_within(const PredictRequest& r, const PreparedStep& step, Byt
     }
     chosen += times[i];
   }
-  return {.memory = plan_for(r, step, workspaces), .chosen = chosen};
+  MemoryPlan memory = plan_for(r, device, step, workspaces);
+  return {.lowered = with_limits,
+          .most = most_workspace,
+          .workspaces = std::move(workspaces),
+          .memory = memory,
+          .chosen = chosen};
 }
 
 /// The step, where not all fastest algorithms fit: libraries hand out algorithms in order of time, and an op takes the
 /// first whose scratch can be allocated when it runs, and is at most `cap`. Sources: PyTorch,
 /// aten/src/ATen/native/cudnn/Conv_v7.cpp, AlgoIterator::try_all; TensorFlow, core/kernels/conv_ops.cc, DnnScratchAllocator.
-PreparedStep limit_scratch(const PredictRequest& r, const PreparedStep& step, Bytes cap) {
-  PreparedStep limited = step;
+Lowered limit_scratch(const PredictRequest& r, const GpuSpec& device, const PreparedStep& step,
+                      Bytes cap) {
   auto lowered = std::make_shared<LoweredStep>(*step.lowered);
   const cost::SustainedBoard board(r.gpu, r.cost);
   const Bytes most_of_framework = r.framework.convolutions.workspace_limit;
@@ -127,11 +119,10 @@ PreparedStep limit_scratch(const PredictRequest& r, const PreparedStep& step, By
     return r.cpu ? cost::choose_on_cpu(*op, cores_of(r), r.cost).candidate->workspace
                  : cost::choose(*op, board).candidate->workspace;
   };
-  (void)choose_scratch(step.lives, r.framework, r.gpu, r.cost, choose);
+  (void)choose_scratch(step.lives, r.framework, device, r.cost, choose);
   // Like ops may run at times with other room.
   std::iota(lowered->first_alike.begin(), lowered->first_alike.end(), 0U);
-  limited.lowered = std::move(lowered);
-  return limited;
+  return lowered;
 }
 
 /// Scratch that no device is too full for.
@@ -150,28 +141,55 @@ Bytes largest_scratch(const PreparedStep& step) {
 /// What is known when any plan that fits will do.
 enum class Wanted { Fastest, Any };
 
-/// `choose` with the fastest algorithms, or with those for whose scratch there is room. A tensor may lie where scratch was, and
+/// A device like that of `r` whose memory just holds the step's tensors: a job that does not fit is told as it would run
+/// there, with no more room for scratch than one that just fits.
+GpuSpec with_room_for_tensors(const PredictRequest& r, const PreparedStep& step) {
+  GpuSpec device = r.gpu;
+  const auto holds = [&](Bytes memory) {
+    device.memory = memory;
+    return plan_memory(step.lives, {}, r.framework, device, r.cost, {}).fits;
+  };
+  constexpr double kGrowth = 1.1, kClose = 1e-4;
+  Bytes low = r.gpu.memory, high = low * kGrowth;
+  while (!holds(high)) {
+    low = high;
+    high = high * kGrowth;
+  }
+  while (high - low > high * kClose) {
+    const Bytes middle = low + (high - low) * 0.5;
+    (holds(middle) ? high : low) = middle;
+  }
+  device.memory = high;
+  return device;
+}
+
+/// The fastest algorithms, or those for whose scratch there is room. A tensor may lie where scratch was, and
 /// a later one, or a later op's scratch, find no piece large enough: where large scratch is not taken, the step may be faster.
-template <class Choose>
-auto plan_with(const PredictRequest& r, const PreparedStep& prepared, const Choose& choose,
-               Wanted wanted = Wanted::Fastest) {
+Scratch find_scratch(const PredictRequest& r, const PreparedStep& prepared,
+                     Wanted wanted = Wanted::Fastest) {
   const Bytes most = r.framework.convolutions.workspace_limit;
-  auto best = choose(r, prepared, most);
+  Scratch best = plan_within(r, r.gpu, prepared, prepared.lowered, most);
   if (best.memory.fits) return best;
-  const MemoryPlan bare = plan_memory(prepared.lives, {}, r.framework, r.gpu, r.cost, {});
-  if (!bare.fits) return best;
-  const auto consider = [&](const PreparedStep& step, Bytes cap) {
-    auto other = choose(r, step, cap);
+  const bool tensors_fit = plan_memory(prepared.lives, {}, r.framework, r.gpu, r.cost, {}).fits;
+  if (!tensors_fit && wanted == Wanted::Any) return best;
+  const GpuSpec device = tensors_fit ? r.gpu : with_room_for_tensors(r, prepared);
+  if (!tensors_fit) best.memory = plan_for(r, device, prepared, best.workspaces);
+  const auto consider = [&](const Lowered& lowered, Bytes cap) {
+    Scratch other = plan_within(r, device, prepared, lowered, cap);
     if (!other.memory.fits) return;
     if (!best.memory.fits || other.chosen < best.chosen) best = std::move(other);
   };
-  const auto is_enough = [&] { return wanted == Wanted::Any && best.memory.fits; };
+  const auto is_enough = [&] {
+    return best.memory.fits &&
+           (wanted == Wanted::Any || (best.lowered == prepared.lowered && best.most == most));
+  };
   for (Bytes cap = largest_scratch(prepared); cap >= kSmallScratch && !is_enough();
        cap = cap * 0.5) {
-    consider(prepared, cap);
-    if (!is_enough()) consider(limit_scratch(r, prepared, cap), most);
+    consider(prepared.lowered, cap);
+    if (!is_enough()) consider(limit_scratch(r, device, prepared, cap), most);
   }
-  if (!best.memory.fits) consider(limit_scratch(r, prepared, Bytes(0)), most);
+  if (!best.memory.fits) consider(limit_scratch(r, device, prepared, Bytes(0)), most);
+  if (!tensors_fit) best.memory = plan_for(r, r.gpu, prepared, best.workspaces);
   return best;
 }
 
@@ -198,18 +216,55 @@ Interval input_interval(const Prediction& prediction, const InputRequest& input)
 }  // namespace
 
 MemoryPlan plan_step_memory(const PredictRequest& request) {
-  return plan_with(request, *prepared_of(request), plan_within).memory;
+  return find_scratch(request, *prepared_of(request)).memory;
 }
 
 bool step_fits(const PredictRequest& r) {
   const auto prepared = prepared_of(r);
   return tensors_fit(prepared->lives, r.framework, r.gpu, r.cost) &&
-         plan_with(r, *prepared, plan_within, Wanted::Any).memory.fits;
+         find_scratch(r, *prepared, Wanted::Any).memory.fits;
+}
+
+std::optional<ScratchShortage> find_shortage(const PredictRequest& r,
+                                             const Prediction& prediction) {
+  const auto prepared = prepared_of(r);
+  const PricedStep& priced = prediction.priced;
+  // Steps with limits of their own are copies.
+  if (prediction.memory.fits && priced.lowered == prepared->lowered) {
+    const Bytes most = r.framework.convolutions.workspace_limit;
+    if (plan_within(r, r.gpu, *prepared, prepared->lowered, most).memory.fits) return std::nullopt;
+  }
+  const PricedStep fastest =
+      price_within(r, prepared->lowered, r.framework.convolutions.workspace_limit);
+  ScratchShortage found;
+  Seconds worst{};
+  for (std::size_t i = 0; i < priced.choices.size(); ++i) {
+    const cost::PricedCandidate& is = priced.choices[i];
+    const cost::PricedCandidate& would = fastest.choices[i];
+    if (is.candidate->algorithm == would.candidate->algorithm &&
+        is.candidate->workspace == would.candidate->workspace) {
+      continue;
+    }
+    const Seconds longer = is.duration - would.duration;
+    if (found.ops == 0 || longer > worst) {
+      worst = longer;
+      found.op = priced.lowered->ops[i].op;
+      found.runs = is.candidate->algorithm;
+      found.fastest = would.candidate->algorithm;
+      found.wanted = would.candidate->workspace;
+    }
+    ++found.ops;
+    found.longer += longer;
+  }
+  return found.ops > 0 ? std::optional(found) : std::nullopt;
 }
 
 DriverCalls count_driver_calls(const PredictRequest& r, const PricedStep& priced) {
   const auto prepared = prepared_of(r);
-  const std::vector<Bytes> workspaces = workspaces_of(priced, r.graph.ops().size());
+  std::vector<Bytes> workspaces(r.graph.ops().size());
+  for (std::size_t i = 0; i < priced.choices.size(); ++i) {
+    workspaces[priced.lowered->ops[i].op.index] = priced.choices[i].candidate->workspace;
+  }
   return count_driver_calls(r.graph, workspaces, r.framework, r.gpu, r.cost,
                             {.precision = r.precision,
                              .keeps_gradients = r.keeps_gradients,
@@ -312,9 +367,9 @@ Prediction predict_step(const PredictRequest& request) {
   const NetworkGraph& graph = request.graph;
   Prediction result;
   const auto prepared = prepared_of(request);
-  PlannedStep planned = plan_with(request, *prepared, choose_within);
-  result.priced = std::move(planned.priced);
-  result.memory = planned.memory;
+  const Scratch scratch = find_scratch(request, *prepared);
+  result.priced = price_within(request, scratch.lowered, scratch.most);
+  result.memory = scratch.memory;
 
   const HostBatch fed_batch = host_batch(request, prepared->input);
   result.program = build_step_program(graph, result.priced, request.framework, fed_batch.copy);

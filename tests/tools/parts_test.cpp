@@ -1,9 +1,13 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <string>
+
 #include "calibrate/table/error_statistics.hpp"
 #include "sim/base/error.hpp"
 #include "sim/job/largest_batch.hpp"
 #include "sim/job/sha256.hpp"
+#include "tools/command/cell.hpp"
 #include "tools/command/output.hpp"
 
 namespace tracecast {
@@ -147,12 +151,28 @@ TEST_CASE("numbers are short and honest") {
   CHECK(narrow(123456, 5) == "1e+05");
 }
 
-TEST_CASE("text is cut in the middle and broken at blanks") {
+TEST_CASE("a name too long for its cell stays whole: the row goes on below it") {
   CHECK(fit("abc", 5) == "abc  ");
-  CHECK(fit("abcdefghij", 7) == "ab..hij");
-  CHECK(fit("配列配列配列", 9) == "配..配列 ");
-  CHECK(columns(fit("größe größe größe", 9)) == 9);
+  CHECK(fit("größe", 7) == "größe  ");
   CHECK(fit("a\nb\x1b", 12) == "a\\x0ab\\x1b  ");
+  CHECK(fit("abcdefghij", 7) == "abcdefghij\n       ");
+  CHECK(fit("abcdefghij", 7, 2) == "abcdefghij\n  " + std::string(7, ' '));
+  // Of a name of several lines each keeps to the page, and together they are the name.
+  std::string name;
+  while (name.size() < 300) name += "void at::native::kernel<4, float>";
+  const std::string cell = fit(name, 30, 2);
+  std::string joined;
+  for (std::size_t begin = 0; begin < cell.size();) {
+    const std::size_t end = std::min(cell.find('\n', begin), cell.size());
+    const std::string line = cell.substr(begin, end - begin);
+    CHECK(columns(line) + (begin == 0 ? 2 : 0) <= 80);
+    joined += begin == 0 ? line : line.substr(2);
+    begin = end + 1;
+  }
+  CHECK(joined == name + std::string(30, ' '));
+}
+
+TEST_CASE("text is cut at its end or broken at blanks") {
   CHECK(fit_within("abcdefghij", 7) == "ab..hij");
   CHECK(fit_within("abc", 7) == "abc");
   CHECK(cut_text("one two, three", 14) == "one two, three");

@@ -1,6 +1,7 @@
 #include "tools/calibrate/calibrate_fit.hpp"
 #include "tools/calibrate/calibrate_page.hpp"
 #include "tools/command/csv.hpp"
+#include "tools/command/cell.hpp"
 #include "tools/report/page.hpp"
 
 #include <fmt/chrono.h>
@@ -241,9 +242,9 @@ std::string check_text(const std::vector<CheckedGroup>& groups) {
     last = g.left_out;
     const std::string what = g.gpu + " " + g.source + " " + g.group + " " + g.split;
     text += fmt::format("  {} {:>6} {:>6.1f} {:>6.1f} {:>6.1f} {:>+6.1f} {:>4.0f} {:>4.0f}\n",
-                        fit(what, 38), g.errors.n, 100 * g.errors.mape, 100 * g.errors.median_ape,
-                        100 * g.errors.p90_ape, 100 * g.errors.bias, 100 * g.errors.coverage90,
-                        100 * g.errors.median_half_width);
+                        fit(what, 38, 2), g.errors.n, 100 * g.errors.mape,
+                        100 * g.errors.median_ape, 100 * g.errors.p90_ape, 100 * g.errors.bias,
+                        100 * g.errors.coverage90, 100 * g.errors.median_half_width);
   }
   return text;
 }

@@ -98,7 +98,7 @@ class ProgressLine {
     is_shown_ = true;
     const double share = static_cast<double>(p.done) / static_cast<double>(p.planned);
     talk(fmt::format("\r{} {:>5}/{} {:>5.0f} s  {}", bar(share, 16), p.done, p.planned,
-                     p.elapsed.in_s(), fit(p.last->experiment, 36)));
+                     p.elapsed.in_s(), fit(fit_within(p.last->experiment, 36), 36)));
   }
   void clear() {
     if (is_shown_) talk('\r' + std::string(79, ' ') + '\r');

@@ -96,7 +96,8 @@ class Lines {
 }  // namespace
 
 std::string device_text(const DeviceIdentity& device, const GpuSpec& gpu) {
-  std::string text = fmt::format("{:<14}{} ({})\n", "GPU", gpu.id, fit_within(device.name, 40));
+  std::string text =
+      fmt::format("{:<14}{}\n", "GPU", wrap(fmt::format("{} ({})", gpu.id, device.name), 66, 14));
   std::string software = "driver " + (device.driver.empty() ? "unknown" : device.driver);
   const auto add = [&](const char* name, const std::string& version) {
     software += fmt::format(", {} {}", name, version.empty() ? "none" : version);

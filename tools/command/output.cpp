@@ -11,6 +11,7 @@
 
 #include "sim/base/error.hpp"
 #include "tools/command/captured_output.hpp"
+#include "tools/command/cell.hpp"
 
 namespace tracecast {
 namespace {
@@ -52,7 +53,7 @@ void refuse_standard_output(std::string_view flag, std::string_view file) {
 
 void say_progress(std::string_view line) {
   if (captured != nullptr || ::isatty(STDERR_FILENO) == 0) return;
-  write_bytes(STDERR_FILENO, '\r' + fit(line, 79) + (line.empty() ? "\r" : ""));
+  write_bytes(STDERR_FILENO, '\r' + fit(fit_within(line, 79), 79) + (line.empty() ? "\r" : ""));
 }
 
 void say(std::string_view line) {
@@ -64,9 +65,36 @@ void say(std::string_view line) {
   write_bytes(STDERR_FILENO, printable(line) + '\n');
 }
 
-std::string fit(std::string_view text, std::size_t width) {
-  const std::string kept = fit_within(text, width);
-  return kept + std::string(width - columns(kept), ' ');
+namespace {
+
+constexpr std::size_t kPageWidth = 80;
+
+/// The longest beginning of a name in `width` columns, where it can behind a character that separates its parts.
+std::string_view first_line(std::string_view name, std::size_t width) {
+  const std::string_view all = first_columns(name, width);
+  if (all.size() == name.size()) return all;
+  const std::size_t end = all.find_last_of(" ,:<(/_");
+  return end == all.npos || end + 1 < all.size() / 2 ? all : all.substr(0, end + 1);
+}
+
+}  // namespace
+
+std::string fit(std::string_view text, std::size_t width) { return fit(text, width, 0); }
+
+std::string fit(std::string_view text, std::size_t width, std::size_t at) {
+  const std::string whole = printable(text);
+  if (columns(whole) <= width) return whole + std::string(width - columns(whole), ' ');
+  const std::size_t room =
+      std::max(at < kPageWidth ? kPageWidth - at : 0, std::max<std::size_t>(width, 8));
+  const std::string margin(at, ' ');
+  std::string lines;
+  for (std::string_view rest = whole; !rest.empty();) {
+    const std::string_view line = first_line(rest, room);
+    if (!lines.empty()) lines += margin;
+    lines.append(line) += '\n';
+    rest.remove_prefix(line.size());
+  }
+  return lines + margin + std::string(width, ' ');
 }
 
 std::string fit_within(std::string_view foreign, std::size_t width) {
@@ -129,8 +157,8 @@ std::string wrap(std::string_view foreign, std::size_t width, std::size_t indent
 }
 
 void add_line(std::string& page, std::string_view label, std::string_view value) {
-  constexpr std::size_t kWidth = 80, kLabel = 16;
-  page += fit(label, kLabel) + wrap(value, kWidth - kLabel, kLabel) + '\n';
+  constexpr std::size_t kLabel = 16;
+  page += fit(label, kLabel) + wrap(value, kPageWidth - kLabel, kLabel) + '\n';
 }
 
 std::string percent(double share) {

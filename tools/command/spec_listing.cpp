@@ -1,4 +1,5 @@
 #include "tools/command/spec_listing.hpp"
+#include "tools/command/cell.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -36,7 +37,7 @@ std::string list_text(const SpecList& list) {
   }
   text += '\n';
   for (const ListRow& row : list.rows) {
-    text += fit(row.spec->id, kIdWidth) + ' ' + fit(row.spec->name, name_width);
+    text += fit(row.spec->id, kIdWidth) + ' ' + fit(row.spec->name, name_width, kIdWidth + 1);
     for (std::size_t i = 0; i < row.cells.size(); ++i) {
       text += fmt::format(" {:>{}}", short_form(row.cells[i], list.columns[i].width),
                           list.columns[i].width);
@@ -102,9 +103,10 @@ std::string spec_text(const SpecIdentity& spec) {
   text += '\n';
   for (const SpecValue& value : spec.values) {
     const std::string source = value.source + (inherited_from(value).empty() ? "" : " (inherited)");
-    const std::string line =
-        fmt::format("{}  {}  {}", fit(value.field, width), fit(value.value, value_width), source);
-    text += fit_within(line, kWidth) + '\n';
+    const std::size_t source_at = width + 2 + value_width + 2;
+    text += fmt::format("{}  {}  {}\n", fit(value.field, width),
+                        fit(value.value, value_width, width + 2),
+                        wrap(source, kWidth - source_at, source_at));
   }
   text += "\nSources\n";
   for (const SpecSource& source : spec.sources) {

@@ -146,8 +146,8 @@ std::string text_of(const Options& options, const std::vector<Row>& rows,
   for (const Row& row : rows) {
     const plan::MatrixCell& c = row.cell;
     if (!c.refused.empty()) {
-      page +=
-          fit(row.gpu, 16) + fmt::format(" {:>6}  ", row.batch) + cut_text(c.refused, 50) + '\n';
+      page += fit(row.gpu, 16) + fmt::format(" {:>6}  ", row.batch) + wrap(c.refused, 80 - 25, 25) +
+              '\n';
       continue;
     }
     page += fmt::format("{} {:>6} {:>7} {:>7} {:>7} {:>6} {:>6} {:>7} {:>7}\n", fit(row.gpu, 16),

@@ -120,7 +120,8 @@ std::string serving_rows_text(const ServingComparison& asked, const std::vector<
   for (const ServingRow& row : rows) {
     const std::string load = row.rate ? narrow(*row.rate, 8) : std::to_string(row.in_flight);
     if (!row.refused.empty()) {
-      page += fit(row.gpu, 16) + fmt::format(" {:>8}  ", load) + cut_text(row.refused, 50) + '\n';
+      page +=
+          fit(row.gpu, 16) + fmt::format(" {:>8}  ", load) + wrap(row.refused, 80 - 27, 27) + '\n';
       continue;
     }
     page += fmt::format("{} {:>8} {:>7} {:>7} {:>7} {:>6} {:>6} {:>6} {:>6}\n", fit(row.gpu, 16),

@@ -1,4 +1,5 @@
 #include "tools/plan/plan_report.hpp"
+#include "tools/command/cell.hpp"
 
 #include <fmt/format.h>
 
@@ -58,8 +59,8 @@ void add_assignment(std::string& page, const PlanAnswer& answer) {
     const plan::Mode& mode = answer.problem.modes[k];
     const Interval& rate = answer.matrix.cells[answer.cell_of_mode[k]].samples_per_s;
     page += fmt::format("{} {:>5} {} {:>4} {:>9} {:>8} {:>6}\n", fit(answer.jobs[mode.job].id, 20),
-                        plan.assigned[k], fit(answer.problem.offers[mode.offer].id, 22), mode.gang,
-                        narrow(mode.time.in_s() / kHour, 9), narrow(rate.value, 8),
+                        plan.assigned[k], fit(answer.problem.offers[mode.offer].id, 22, 27),
+                        mode.gang, narrow(mode.time.in_s() / kHour, 9), narrow(rate.value, 8),
                         percent((rate.high - rate.low) / 2 / rate.value));
     if (mode.served) {
       const plan::ServedGangs& served = *mode.served;

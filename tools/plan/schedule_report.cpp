@@ -112,18 +112,23 @@ void add_treatment(std::string& page, const std::vector<ScheduleAnswer>& answers
 /// Use of every GPU type under every policy.
 void add_uses(std::string& page, const std::vector<ScheduleAnswer>& answers) {
   const std::vector<plan::TypeUse>& types = answers.front().summary.types;
-  constexpr std::size_t kMostTypes = 6, kWidth = 8;
-  const std::size_t shown = std::min(types.size(), kMostTypes);
   if (types.size() < 2) return;
-  page += fmt::format("\n{:<{}}", "used", kPolicyWidth);
-  for (std::size_t t = 0; t < shown; ++t) page += ' ' + fit(types[t].id, kWidth);
-  page += shown < types.size() ? " ...\n" : "\n";
-  for (const ScheduleAnswer& answer : answers) {
-    page += fit(answer.policy, kPolicyWidth);
-    for (std::size_t t = 0; t < shown; ++t)
-      page += fmt::format(" {:<{}}", percent(answer.summary.types[t].utilization), kWidth);
+  std::size_t width = 8;
+  for (const plan::TypeUse& type : types) width = std::max(width, columns(printable(type.id)));
+  const std::size_t each = std::max<std::size_t>(1, (80 - kPolicyWidth) / (width + 1));
+  for (std::size_t first = 0; first < types.size(); first += each) {
+    const std::size_t last = std::min(types.size(), first + each);
+    page += fmt::format("\n{:<{}}", "used", kPolicyWidth);
+    for (std::size_t t = first; t < last; ++t) page += ' ' + fit(types[t].id, width);
     page.erase(page.find_last_not_of(' ') + 1);
     page += '\n';
+    for (const ScheduleAnswer& answer : answers) {
+      page += fit(answer.policy, kPolicyWidth);
+      for (std::size_t t = first; t < last; ++t)
+        page += fmt::format(" {:<{}}", percent(answer.summary.types[t].utilization), width);
+      page.erase(page.find_last_not_of(' ') + 1);
+      page += '\n';
+    }
   }
 }
 

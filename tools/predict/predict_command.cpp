@@ -95,7 +95,9 @@ class Answer {
  private:
   /// Of a job on several GPUs: each has the batch.
   [[nodiscard]] MemoryAdvice advise_if_asked() const {
-    return options_.largest_batch ? predictor_.advise_on_batch(forecast_) : MemoryAdvice{};
+    // A row of CSV has the columns that were asked for.
+    const bool advises = options_.largest_batch || (!forecast_.fits() && options_.format != "csv");
+    return advises ? predictor_.advise_on_batch(forecast_) : MemoryAdvice{};
   }
 
   const PredictOptions& options_;
@@ -144,6 +146,17 @@ ScalingCurve scaling_of(const PredictOptions& options, const Parallelism& parall
   return curve;
 }
 
+/// Of a sharded job that does not fit the largest micro-batch that does is worth a search of its own.
+Forecast with_advice(const Predictor& predictor, const PlacedJob& job, Parallelism parallelism,
+                     bool advises) {
+  Forecast forecast = predictor.predict(job, job, parallelism);
+  auto* sharded = std::get_if<Sharded>(&parallelism);
+  if (sharded == nullptr || sharded->finds_largest_batch || forecast.fits() || !advises)
+    return forecast;
+  sharded->finds_largest_batch = true;
+  return predictor.predict(job, job, parallelism);
+}
+
 int predict_command(PredictOptions& options, const GivenFlags& given) {
   if (options.search) return search_command(options);
   refuse_standard_output("--trace", options.trace);
@@ -171,7 +184,8 @@ int predict_command(PredictOptions& options, const GivenFlags& given) {
     write_answer(graph_text(*predictor.resolve(options.job, options.job).step));
     return kExitDone;
   }
-  const Forecast forecast = predictor.predict(options.job, options.job, parallelism);
+  const Forecast forecast =
+      with_advice(predictor, options.job, parallelism, options.format != "csv");
   if (!options.report.empty()) {
     const ScalingCurve scaling = scaling_of(options, parallelism, predictor, forecast);
     write_page(forecast_page(forecast, scaling), options.report);

@@ -106,8 +106,8 @@ CLI::App* add_predict_verb(CLI::App& app, PredictOptions& options) {
       ->capture_default_str();
   verb->add_option(
           "--precision", job.precision,
-          "fp32, tf32, amp, fp16, bf16, fp8 or int8 (inference); default: fp32, of divided "
-          "transformers amp")
+          "fp32, tf32, amp, fp16, bf16, fp8 or int8 (inference); default: fp32, of language "
+          "models 16 bits")
       ->type_name("P");
   std::string frameworks;
   for (const std::string& id : SpecLibrary::embedded().framework_ids())
@@ -146,7 +146,7 @@ CLI::App* add_predict_verb(CLI::App& app, PredictOptions& options) {
   verb->add_option(
           "--optimizer", job.optimizer,
           "sgd, momentum, adam, adamw, lamb, adagrad, rmsprop, adadelta or none: gradients "
-          "alone; default: momentum, of divided transformers adam")
+          "alone; default: momentum, of language models adamw")
       ->type_name("O");
   verb->add_option("--image-size", job.image_size, "Side of square images, pixels")
       ->type_name("S")

@@ -2,6 +2,7 @@
 
 #include "sim/job/layer_table.hpp"
 #include "tools/command/csv.hpp"
+#include "tools/command/cell.hpp"
 #include "tools/command/output.hpp"
 #include "tools/report/report.hpp"
 
@@ -32,11 +33,12 @@ std::string_view short_algorithm(std::string_view algorithm) {
 }  // namespace
 
 std::string explain_text(const ResolvedJob& job, const Prediction& prediction) {
-  std::string text = fmt::format(
-      "{} on {}, {}, batch {}\n"
-      "Step {} ms, kernels {} ms. k: number of kernels. F/B: FLOP per byte.\n"
+  std::string text = wrap(fmt::format("{} on {}, {}, batch {}", job.forward->name, job.gpu.id,
+                                      to_string(job.phase), job.options.batch),
+                          80, 0);
+  text += fmt::format(
+      "\nStep {} ms, kernels {} ms. k: number of kernels. F/B: FLOP per byte.\n"
       "bnd: what bounds the longest kernel: com(pute), mem(ory), lat(ency).\n\n",
-      fit_within(job.forward->name, 12), job.gpu.id, to_string(job.phase), job.options.batch,
       three_digits(prediction.step_time_s.value * 1e3),
       three_digits(prediction.timeline.kernel_busy.in_ms()));
   const auto line = [&](std::string_view name, std::string_view pass, std::string_view shape,
@@ -44,8 +46,8 @@ std::string explain_text(const ResolvedJob& job, const Prediction& prediction) {
                         std::string_view algorithm, std::string_view kernels,
                         std::string_view bound, std::string_view time, std::string_view basis) {
     text += fmt::format("{} {} {} {:>5} {:>5} {:>4} {} {:>2} {} {:>6} {}\n", fit(name, 15), pass,
-                        fit(shape, 14), gflop, mb, intensity, fit(algorithm, 8), kernels,
-                        fit(bound, 3), time, basis);
+                        fit(shape, 14, 20), gflop, mb, intensity, fit(algorithm, 8, 52), kernels,
+                        bound.substr(0, 3), time, basis);
   };
   line("layer", "   ", "shape", "GFLOP", "MB", "F/B", "algo", "k", "bnd", "us", "basis");
   for (const LayerRow& row : layer_table(job, prediction)) {

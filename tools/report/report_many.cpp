@@ -5,11 +5,13 @@
 
 #include "tools/command/amounts.hpp"
 #include "tools/command/csv.hpp"
+#include "tools/command/cell.hpp"
 #include "tools/command/interval_json.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
 #include "tools/report/answer_json.hpp"
 #include "tools/report/nics.hpp"
+#include "tools/report/memory_headline.hpp"
 #include "tools/report/report.hpp"
 
 namespace tracecast {
@@ -34,7 +36,7 @@ void add_parts(std::string& page, const ManyGpus& many) {
   page += fmt::format("{}{:>8}  share\n", fit("Critical path of a step", 32), "ms");
   for (const TimeShare& part : parts_of(many.step)) {
     const double share = part.time.in_s() / step;
-    std::string row = fmt::format("  {}{:>8}  {:>5}  {}", fit(part.name, 30),
+    std::string row = fmt::format("  {}{:>8}  {:>5}  {}", fit(part.name, 30, 2),
                                   three_digits(part.time.in_ms()), percent(share), bar(share, 31));
     page.append(row, 0, row.find_last_not_of(' ') + 1) += '\n';
   }
@@ -47,7 +49,7 @@ void add_links(std::string& page, const ManyGpus& many) {
   for (std::size_t i = 0; i < std::min(kMost, many.step.busiest.size()); ++i) {
     const LinkLoad& load = many.step.busiest[i];
     const FabricLink& link = many.fabric.link(load.link);
-    page += fmt::format("  {}{:>8} GB/s {:>5}\n", fit(many.fabric.name_of(load.link), 30),
+    page += fmt::format("  {}{:>8} GB/s {:>5}\n", fit(many.fabric.name_of(load.link), 30, 2),
                         three_digits(link.bandwidth.in_gb_per_s()), percent(load.share));
   }
 }
@@ -103,6 +105,8 @@ void add_rates(std::string& page, const Interval& samples_per_s, const Interval&
 std::string report_many_text(const ResolvedJob& job, const ManyGpus& many,
                              const MemoryAdvice& advice) {
   std::string page;
+  if (const std::string memory = memory_headline(many.memory, advice); !memory.empty())
+    add_line(page, "Memory", memory);
   add_line(page, "Network",
            fmt::format("{}: {} parameters, {}B of gradients to exchange", job.forward->name,
                        short_count(static_cast<double>(job.forward->parameter_count())),
@@ -222,7 +226,7 @@ std::string dump_many_program(const ManyGpus& many) {
   for (const RankSpan& span : many.step.timeline) {
     text += fmt::format(
         "{:>12.3f}  {:>12.3f}  {}  {}\n", span.start.in_us(), span.end.in_us(),
-        fit(span.kind ? many.groups[*span.kind].gpu : "exchange", 13),
+        fit(span.kind ? many.groups[*span.kind].gpu : "exchange", 13, 28),
         span.kind ? fmt::format("segment {}", span.index) : fmt::format("bucket {}", span.index));
   }
   return text;

@@ -3,7 +3,9 @@
 #include <array>
 #include <utility>
 
+#include "tools/command/cell.hpp"
 #include "tools/command/output.hpp"
+#include "tools/report/memory_headline.hpp"
 #include "tools/report/report.hpp"
 
 namespace tracecast {
@@ -14,7 +16,7 @@ constexpr std::size_t kName = 30;
 std::string gibibytes(Bytes bytes) { return three_digits(bytes.in_gib()); }
 
 std::string row(std::string_view name, std::string_view value) {
-  return fmt::format("  {}{:>8}", fit(name, kName - 2), value);
+  return fmt::format("  {}{:>8}", fit(name, kName - 2, 2), value);
 }
 
 /// What is used or needed, against what there is.
@@ -49,6 +51,24 @@ std::string with_recomputation(const Prediction& prediction, const Prediction& r
 }
 
 }  // namespace
+
+std::string memory_headline(Bytes needed, Bytes capacity, bool fits, std::string_view what,
+                            const std::optional<std::int64_t>& largest) {
+  if (fits && !largest) return {};
+  std::string text = fits ? "fits"
+                          : fmt::format("DOES NOT FIT: {} GiB needed, {} there", gibibytes(needed),
+                                        gibibytes(capacity));
+  if (largest) {
+    text += fmt::format("; largest {} that fits: {}", what,
+                        *largest == 0 ? "none" : std::to_string(*largest));
+  }
+  return text;
+}
+
+std::string memory_headline(const MemoryPlan& memory, const MemoryAdvice& advice) {
+  return memory_headline(memory.needed, memory.capacity, memory.fits, "batch",
+                         advice.largest_batch);
+}
 
 std::vector<std::string> memory_lines(const ResolvedJob& job, const Prediction& prediction,
                                       const MemoryPlan& memory, const MemoryAdvice& advice) {

@@ -1,4 +1,6 @@
 #include "tools/report/report_servers.hpp"
+#include "tools/command/cell.hpp"
+#include "tools/report/memory_headline.hpp"
 
 #include <fmt/format.h>
 
@@ -33,7 +35,7 @@ void add_parts(std::string& page, const ServerPrediction& p) {
     if (!(time > Seconds(0))) continue;
     const double share = time / p.step.step_time;
     const std::string row =
-        fmt::format("  {}{:>8}  {:>5}  {}", fit(to_string(static_cast<ServerPart>(i)), 30),
+        fmt::format("  {}{:>8}  {:>5}  {}", fit(to_string(static_cast<ServerPart>(i)), 30, 2),
                     three_digits(time.in_ms()), percent(share), bar(share, 31));
     page.append(row, 0, row.find_last_not_of(' ') + 1) += '\n';
   }
@@ -76,6 +78,8 @@ Json servers_json(const ServerPrediction& p) {
 std::string report_servers_text(const ResolvedJob& job, const ServerPrediction& p,
                                 const MemoryAdvice& advice) {
   std::string page;
+  if (const std::string memory = memory_headline(p.one_gpu.memory, advice); !memory.empty())
+    add_line(page, "Memory", memory);
   add_line(page, "Network",
            fmt::format("{}: {} parameters in {} variables, {}B", job.forward->name,
                        short_count(static_cast<double>(job.forward->parameter_count())),
@@ -106,7 +110,7 @@ std::string report_servers_text(const ResolvedJob& job, const ServerPrediction& 
   page += "\nBusiest server                   busy\n";
   for (const auto& [name, share] : loads(p.step)) {
     const std::string row =
-        fmt::format("  {}{:>5}  {}", fit(name, 30), percent(share), bar(share, 41));
+        fmt::format("  {}{:>5}  {}", fit(name, 30, 2), percent(share), bar(share, 41));
     page.append(row, 0, row.find_last_not_of(' ') + 1) += '\n';
   }
   page += '\n';

@@ -6,6 +6,7 @@
 
 #include "tools/command/amounts.hpp"
 #include "tools/command/csv.hpp"
+#include "tools/command/cell.hpp"
 #include "tools/command/interval_json.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
@@ -13,6 +14,7 @@
 #include "tools/predict/transformer_options.hpp"
 #include "tools/report/answer_json.hpp"
 #include "tools/report/nics.hpp"
+#include "tools/report/memory_headline.hpp"
 
 namespace tracecast {
 namespace {
@@ -64,7 +66,7 @@ void add_pieces(std::string& page, const TransformerPrediction& p) {
   page += fmt::format("\n{}{:>6}{:>11}{:>11}{:>12}{:>10}\n", fit("One rank, one micro-batch", 26),
                       "count", "forward ms", "backward", "exchanges", "kept MiB");
   for (const PieceTimes& piece : p.pieces) {
-    page += fmt::format("  {}{:>6}{:>11}{:>11}{:>12}{:>10}\n", fit(piece.name, 24), piece.count,
+    page += fmt::format("  {}{:>6}{:>11}{:>11}{:>12}{:>10}\n", fit(piece.name, 24, 2), piece.count,
                         three_digits(piece.forward.in_ms()), three_digits(piece.backward.in_ms()),
                         three_digits(piece.exchanges.in_ms()), three_digits(piece.kept.in_mib()));
   }
@@ -92,6 +94,9 @@ std::string describe_batch(const ParallelPlan& p) {
 std::string report_sharded_text(const ShardedStep& job, bool explains) {
   const TransformerPrediction& p = job.prediction;
   std::string page;
+  const std::string memory = memory_headline(p.memory.total(), p.memory.capacity, p.memory.fits(),
+                                             "micro-batch", job.largest_micro_batch);
+  if (!memory.empty()) add_line(page, "Memory", memory);
   add_line(page, "Network",
            fmt::format("{}: {} parameters{}, {} layers of width {}", job.network,
                        short_count(p.parameters),
@@ -136,12 +141,12 @@ std::string report_sharded_text(const ShardedStep& job, bool explains) {
   for (const NamedTime& t : times_of(p.shares)) {
     if (!(t.time > Seconds())) continue;
     const double share = t.time.in_s() / step.value;
-    page += fmt::format("  {}{:>10}  {:>3.0f} %  {}\n", fit(t.text, 26),
+    page += fmt::format("  {}{:>10}  {:>3.0f} %  {}\n", fit(t.text, 26, 2),
                         three_digits(t.time.in_ms()), share * 100, bar(share, 32));
   }
   page += "\nMemory of the fullest rank         GiB\n";
   for (const NamedBytes& b : bytes_of(p.memory)) {
-    page += fmt::format("  {}{:>10}\n", fit(b.text, 26), three_digits(b.bytes.in_mib() / 1024));
+    page += fmt::format("  {}{:>10}\n", fit(b.text, 26, 2), three_digits(b.bytes.in_mib() / 1024));
   }
   page += fmt::format("  {}{:>10}  of {}: {}\n", fit("total", 26),
                       three_digits(p.memory.total().in_mib() / 1024),

@@ -5,8 +5,10 @@
 
 #include "sim/job/network_file.hpp"
 #include "tools/command/amounts.hpp"
+#include "tools/command/cell.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/version.hpp"
+#include "tools/report/memory_headline.hpp"
 #include "tools/report/report.hpp"
 
 namespace tracecast {
@@ -109,7 +111,7 @@ void add_step(Page& page, const Prediction& p) {
   }
   page.raw(fmt::format("{}{:>8}  {:>5}", fit("Where a step goes", 30), unit.name, "share"));
   for (const auto& [name, time] : rows) {
-    page.raw(fmt::format("  {}{:>8}  {:>5}  {}", fit(name, 28), unit(time), percent(time / step),
+    page.raw(fmt::format("  {}{:>8}  {:>5}  {}", fit(name, 28, 2), unit(time), percent(time / step),
                          name.starts_with(" ") ? "" : bar(time / step, 32)));
   }
 }
@@ -117,6 +119,7 @@ void add_step(Page& page, const Prediction& p) {
 void add_greatest(Page& page, const ResolvedJob& job, const Prediction& p) {
   const double step = p.step_time_s.value;
   const TimeUnit unit(step);
+  constexpr std::size_t kWhatAt = 47;  // columns before the last
   page.raw(fmt::format("{}{:>8}  {:>5}", fit("What costs most", 30), unit.name, "share"));
   for (const Cost& cost : p.greatest) {
     std::string name(cost.cause);
@@ -127,8 +130,8 @@ void add_greatest(Page& page, const ResolvedJob& job, const Prediction& p) {
       what = to_string(op.kind);
       if (!op.outputs.empty()) what += " -> " + to_string(job.step->tensor(op.outputs[0]).shape);
     }
-    page.raw(fmt::format("  {}{:>8}  {:>5}  {}", fit(name, 28), unit(cost.time.in_s()),
-                         percent(cost.time.in_s() / step), fit(what, 32)));
+    page.raw(fmt::format("  {}{:>8}  {:>5}  {}", fit(name, 28, 2), unit(cost.time.in_s()),
+                         percent(cost.time.in_s() / step), wrap(what, 80 - kWhatAt, kWhatAt)));
   }
 }
 
@@ -221,12 +224,14 @@ void add_basis(Page& page, const ResolvedJob& job, const Prediction& p) {
 
 std::string report_text(const ResolvedJob& job, const Prediction& p, const MemoryAdvice& advice) {
   Page page;
+  if (const std::string memory = memory_headline(p.memory, advice); !memory.empty())
+    page.line("Memory", "{}", memory);
   add_job(page, job);
   page.blank();
   const TimeUnit unit(p.step_time_s.value);
-  page.line("Throughput", "{} samples/s{:>4}(90 % interval: {} to {})",
+  page.line("Throughput", "{} samples/s{:>4}({}90 % interval: {} to {})",
             three_digits(p.throughput_samples_per_s.value), "",
-            three_digits(p.throughput_samples_per_s.low),
+            p.memory.fits ? "" : "if it fitted; ", three_digits(p.throughput_samples_per_s.low),
             three_digits(p.throughput_samples_per_s.high));
   page.line("Step time", "{} {} (90 % interval: {} to {})", unit(p.step_time_s.value), unit.name,
             unit(p.step_time_s.low), unit(p.step_time_s.high));

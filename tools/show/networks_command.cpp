@@ -74,7 +74,7 @@ std::string list_text(const NetworkList& list) {
     text += fmt::format("{} {:>7} {:>7} {:>8} {:>5}  {}\n", fit(n.entry->name, 20),
                         short_count(static_cast<double>(n.summary.parameters)),
                         short_count(n.summary.macs), size_text(Bytes(n.summary.activation_bytes)),
-                        size > 0 ? std::to_string(size) : "-", cut_text(n.entry->title, 27));
+                        size > 0 ? std::to_string(size) : "-", wrap(n.entry->title, 80 - 53, 53));
   }
   if (!list.not_at_this_size.empty()) {
     text +=

@@ -11,6 +11,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "sim/store/query.hpp"
+#include "tools/command/cell.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/subcommand.hpp"
@@ -128,11 +129,14 @@ void answer_table(const QueryFlags& flags) {
   Stream out;
   for (const auto& line : lines) {
     std::string text;
+    std::size_t at = 0;
     for (std::size_t i = 0; i < line.size(); ++i) {
-      const std::string word = fit_within(line[i], widths[i]);
-      const std::string blanks(widths[i] - columns(word), ' ');
       if (i > 0) text += "  ";
-      text += is_number[i] ? blanks + word : word + blanks;
+      const std::string word = printable(line[i]);
+      const std::size_t size = columns(word);
+      text += is_number[i] && size < widths[i] ? std::string(widths[i] - size, ' ') + word
+                                               : fit(word, widths[i], at);
+      at += widths[i] + 2;
     }
     text.erase(text.find_last_not_of(' ') + 1);
     out.add(text + '\n');

@@ -1,4 +1,5 @@
 #include "tools/trace/trace_diff.hpp"
+#include "tools/command/cell.hpp"
 
 #include <fmt/format.h>
 
@@ -154,7 +155,7 @@ std::string table(const char* title, const std::vector<Change>& changes, const S
     const double a = scale.time_a(c), b = scale.time_b(c);
     const std::string name = c.name.empty() ? "not recorded" : c.name;
     const std::string change = c.appeared() ? "new" : c.vanished() ? "gone" : relative(a, b);
-    text += shorten(fmt::format("  {}{:>10}{:>10}{:>10}{:>8}{:>7}{:>7}", fit(name, 26), ms(a),
+    text += shorten(fmt::format("  {}{:>10}{:>10}{:>10}{:>8}{:>7}{:>7}", fit(name, 26, 2), ms(a),
                                 ms(b), signed_ms(b - a), change,
                                 count(static_cast<double>(c.a.count), scale.a),
                                 count(static_cast<double>(c.b.count), scale.b)));

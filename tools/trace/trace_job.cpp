@@ -1,5 +1,6 @@
 #include "tools/trace/trace_job.hpp"
 #include "sim/job/cluster.hpp"
+#include "tools/command/cell.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -293,7 +294,7 @@ std::string collectives_text(const RanksReplay& job) {
                                  "ranks", "recorded", "replayed", "moving is");
   for (const MovingChange& c : job.collectives) {
     text += fmt::format("  {}{:>8}{:>13}{:>12}{:>12}  {}\n",
-                        fit(c.kind ? to_string(*c.kind) : "kind not known", 22), c.count,
+                        fit(c.kind ? to_string(*c.kind) : "kind not known", 22, 2), c.count,
                         fmt::format("{} -> {}", c.recorded_ranks, c.ranks), ms(c.recorded.in_s()),
                         ms(c.moved.in_s()), to_string(c.basis));
   }
@@ -307,7 +308,7 @@ std::string factors_text(const RanksReplay& job) {
     if (text.empty())
       text = fmt::format("\n{:<24}{:>8}{:>27}{:>13}\n", "Changed by --set", "count", "recorded",
                          "replayed");
-    text += fmt::format("  {}{:>8}{:>27}{:>13}\n", fit(name, 22), f.count, ms(f.recorded.in_s()),
+    text += fmt::format("  {}{:>8}{:>27}{:>13}\n", fit(name, 22, 2), f.count, ms(f.recorded.in_s()),
                         ms(f.moved.in_s()));
   };
   for (std::size_t i = 0; i < kKernelClassCount; ++i)

@@ -1,4 +1,5 @@
 #include "tools/trace/trace_ranks.hpp"
+#include "tools/command/cell.hpp"
 
 #include <fmt/format.h>
 
@@ -46,7 +47,7 @@ std::string kinds_text(const traces::CollectiveWaiting& w) {
   for (const traces::CollectiveKindTime& kind : w.kinds) {
     const auto bus = bus_bandwidth(kind);
     text += fmt::format("  {} {:>6} {:>6} {:>10} {:>10} {:>6} {:>8}\n",
-                        fit(kind_name(kind.kind), 22), kind.collectives, kind.ranks,
+                        fit(kind_name(kind.kind), 22, 2), kind.collectives, kind.ranks,
                         ms(seconds(kind.wait_ns)), ms(seconds(kind.move_ns)),
                         percent(share_of(kind.wait_ns, kind.wait_ns + kind.move_ns)),
                         bus ? narrow(*bus * 1e-9, 8) : "-");
@@ -140,7 +141,7 @@ std::string path_word(const PathShare& share, bool is_split) {
 
 std::string path_row(const std::string& name, engine::Picoseconds time, double share,
                      std::uint64_t count, const std::string& last) {
-  std::string row = fmt::format("  {} {:>9} {:>5} {:>8}  {}", fit(name, 30), ms(seconds(time)),
+  std::string row = fmt::format("  {} {:>9} {:>5} {:>8}  {}", fit(name, 30, 2), ms(seconds(time)),
                                 percent(share), count, last);
   while (row.ends_with(' ')) row.pop_back();
   return row + '\n';

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tools/command/cell.hpp"
 #include "tools/command/output.hpp"
 #include "tools/trace/trace_report.hpp"
 
@@ -50,7 +51,7 @@ std::string fact(std::string_view name, const std::string& value) {
 }
 
 std::string table_row(const std::string& name, std::int64_t ns, double share, std::uint64_t count) {
-  std::string row = fmt::format("  {} {:>9} {:>5} {:>8}  {}", fit(name, kNameWidth), ms(ns),
+  std::string row = fmt::format("  {} {:>9} {:>5} {:>8}  {}", fit(name, kNameWidth, 2), ms(ns),
                                 percent(share), count, bar(share, kBarWidth));
   while (row.ends_with(' ')) row.pop_back();
   return row + '\n';
@@ -136,9 +137,9 @@ std::string kernels_text(const Summary& s) {
   const std::size_t shown = std::min<std::size_t>(s.top_kernels.size(), 5);
   for (std::size_t i = 0; i < shown; ++i) {
     const KernelTime& k = s.top_kernels[i];
-    text += fmt::format("  {} {:>9} {:>5} {:>8}  {}\n", fit(k.name, kNameWidth), ms(k.kernels.ns),
-                        percent(share_of(k.kernels.ns, s.gpu_time_ns)), k.kernels.count,
-                        to_string(k.kernel_class));
+    text += fmt::format("  {} {:>9} {:>5} {:>8}  {}\n", fit(k.name, kNameWidth, 2),
+                        ms(k.kernels.ns), percent(share_of(k.kernels.ns, s.gpu_time_ns)),
+                        k.kernels.count, to_string(k.kernel_class));
   }
   return text;
 }
@@ -184,7 +185,7 @@ std::string copies_text(const Summary& s) {
     const double rate =
         c.sized_ns > 0 ? static_cast<double>(c.bytes) / static_cast<double>(c.sized_ns) : 0.0;
     text += fmt::format(
-        "  {} {:>9} {:>8} {:>8} {:>8} {:>9}\n", fit(name, kNameWidth), ms(c.copies.ns),
+        "  {} {:>9} {:>8} {:>8} {:>8} {:>9}\n", fit(name, kNameWidth, 2), ms(c.copies.ns),
         c.copies.count, c.sized > 0 ? size(static_cast<double>(c.bytes)) : "-",
         c.sized > 0 ? narrow(rate, 8) : "-", percent(share_of(c.beside_kernels_ns, c.copies.ns)));
   }
@@ -215,7 +216,7 @@ std::string nodes_text(const Summary& s) {
   std::string text =
       fmt::format("\n{:<{}} {:>9} {:>14}\n", "Nodes", kNameWidth + 2, "count", "messages");
   for (const NodeTime& n : s.node_kinds) {
-    text += fmt::format("  {} {:>9} {:>14}\n", fit(to_string(n.kind), kNameWidth), n.nodes.count,
+    text += fmt::format("  {} {:>9} {:>14}\n", fit(to_string(n.kind), kNameWidth, 2), n.nodes.count,
                         n.message_bytes > 0 ? size(static_cast<double>(n.message_bytes)) : "-");
   }
   return text + fmt::format("  {} of them on the GPU, {}\n", s.gpu_nodes, duration(s.gpu_nodes_ns));
@@ -227,7 +228,7 @@ std::string metrics_text(const Summary& s) {
     if (text.empty())
       text = fmt::format("\n{:<{}} {:>9} {:>14} {:>14}\n", "Metrics", kNameWidth + 2, "rows",
                          "invocations", "sum");
-    text += fmt::format("  {} {:>9} {:>14} {:>14.6g}\n", fit(m.metric, kNameWidth), m.rows,
+    text += fmt::format("  {} {:>9} {:>14} {:>14.6g}\n", fit(m.metric, kNameWidth, 2), m.rows,
                         m.invocations, m.sum);
   }
   return text;

@@ -123,7 +123,9 @@ class NetworkTable final : public RowPredictor {
     if (program.cudnn_benchmark) job.software.cudnn_benchmark = program.cudnn_benchmark;
     job.software.channels_last = program.channels_last;
     job.software.attention = program.attention;
-    if (*phase == Phase::Train && !program.optimizer.empty()) job.optimizer = program.optimizer;
+    // What a row leaves open is not today's usual but this table's: momentum.
+    job.optimizer =
+        *phase == Phase::Train && !program.optimizer.empty() ? program.optimizer : "momentum";
     if (job.software.version.empty()) job.software.version = program.version;
     const std::string_view notes = row.text_or_empty("notes");
     add_cudnn_of(job.software.version, {notes});

@@ -9,6 +9,7 @@
 
 #include "calibrate/table/error_statistics.hpp"
 #include "tools/command/csv.hpp"
+#include "tools/command/cell.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/version.hpp"
@@ -158,7 +159,7 @@ std::string in_percent(double fraction) { return fmt::format("{:.1f}", fraction 
 
 std::string statistics_line(std::string_view by, std::string_view key, const ErrorStatistics& s) {
   std::string text =
-      fmt::format("{} {} {:>6} {:>7} {:>7} {:>7} {:>7} {:>7}", fit(by, 10), fit(key, 20), s.n,
+      fmt::format("{} {} {:>6} {:>7} {:>7} {:>7} {:>7} {:>7}", fit(by, 10), fit(key, 20, 11), s.n,
                   in_percent(s.mape), in_percent(s.median_ape), in_percent(s.p90_ape),
                   in_percent(s.bias), in_percent(s.coverage90));
   if (s.plain_mape && s.three_mape)
@@ -242,7 +243,7 @@ bool is_judged(const Validation& validation) {
 }
 
 std::string validation_text(const Validation& v) {
-  std::string text = fmt::format("{}: {}, unit {}\n", fit_within(v.file, 40), v.table, v.unit);
+  std::string text = wrap(fmt::format("{}: {}, unit {}", v.file, v.table, v.unit), 80, 0) + '\n';
   if (!v.convention.empty()) text += wrap(v.convention, 80, 0) + '\n';
   text += '\n';
   const ErrorStatistics all = total(v);

@@ -30,14 +30,14 @@ namespace {
 /// Mixed precision keeps 16-bit weights here: bf16 where tensor cores know it. What the GPU cannot do is replaced as on
 /// one GPU.
 PrecisionMode settle_precision(const std::string& asked, const GpuSpec& gpu, ShardedStep& job) {
-  if (asked.empty())
-    job.assumptions.emplace_back("precision amp: large transformers train in 16 bit");
   const auto precision = find_precision(asked.empty() ? "amp" : asked);
   if (!precision) throw InputError("--precision", asked, "fp32, tf32, amp, fp16, bf16 or fp8");
   if (*precision == PrecisionMode::Amp) {
     const bool brain = gpu.find_peak(Precision::Bf16, MathUnit::TensorCore).has_value();
-    job.assumptions.emplace_back(brain ? "amp: 16-bit weights in bf16, fp32 in the optimizer"
-                                       : "amp: 16-bit weights in fp16, fp32 in the optimizer");
+    job.assumptions.push_back(fmt::format(
+        "{}: 16-bit weights in {}, fp32 in the optimizer",
+        asked.empty() ? "precision, usual for language models; --precision names yours" : "amp",
+        brain ? "bf16" : "fp16"));
     return brain ? PrecisionMode::Bf16 : PrecisionMode::Fp16;
   }
   const PrecisionChoice choice = choose_precision(*precision, true, gpu);
@@ -46,8 +46,12 @@ PrecisionMode settle_precision(const std::string& asked, const GpuSpec& gpu, Sha
   return choice.mode;
 }
 
-OptimizerKind settle_optimizer(const std::string& asked) {
-  if (asked.empty()) return OptimizerKind::Adam;
+OptimizerKind settle_optimizer(const std::string& asked, ShardedStep& job) {
+  if (asked.empty()) {
+    job.assumptions.emplace_back(
+        "optimizer adamw: usual for language models; --optimizer names yours");
+    return OptimizerKind::AdamW;
+  }
   const auto kind = find_optimizer(asked);
   if (!kind) {
     throw InputError("--optimizer", '"' + asked + '"', describe_choices(asked, optimizer_names()));
@@ -202,7 +206,7 @@ ShardedStep predict_sharded(const Job& job, const Place& place, const Sharded& d
   result.plan = resolve_plan(plan, result.layout, cluster.fabric.num_ranks());
   const PrecisionMode precision = settle_precision(job.precision, gpu, result);
   result.precision = to_string(precision);
-  const OptimizerKind optimizer = settle_optimizer(job.optimizer);
+  const OptimizerKind optimizer = settle_optimizer(job.optimizer, result);
   result.optimizer = to_string(optimizer);
   const LowRankAdapters adapters = adapters_of(job);
   if (adapters.any()) result.assumptions.push_back(describe(adapters));

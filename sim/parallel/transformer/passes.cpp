@@ -357,7 +357,7 @@ void recompute_all(PieceCost& piece, Bytes input) {
   both.context = piece.forward.context + piece.backward.context;
   both.expert = piece.forward.expert + piece.backward.expert;
   piece.backward = std::move(both);
-  piece.working = piece.kept;
+  piece.working = piece.kept - input;  // which is there already
   piece.kept = input;
 }
 

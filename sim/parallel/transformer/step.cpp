@@ -10,6 +10,7 @@
 #include "sim/cost/price.hpp"
 #include "sim/parallel/data_parallel.hpp"
 #include "sim/parallel/transformer/memory.hpp"
+#include "sim/parallel/transformer/part.hpp"
 #include "sim/parallel/transformer/passes.hpp"
 #include "sim/parallel/transformer/pipeline.hpp"
 #include "sim/parallel/transformer/sharded_run.hpp"
@@ -17,19 +18,6 @@
 
 namespace tracecast {
 namespace {
-
-/// What one rank holds: pieces of the network in the order data passes them.
-struct Part {
-  bool embedding = false, head = false;
-  int dense_layers = 0, expert_layers = 0;
-  [[nodiscard]] auto key() const {
-    return std::tuple(embedding, head, dense_layers, expert_layers);
-  }
-};
-
-struct PartTimes {
-  Seconds forward{}, backward{}, both{};  ///< `both`: one after the other, the host running ahead
-};
 
 class StepPredictor {
  public:
@@ -193,6 +181,10 @@ class StepPredictor {
       times.both = times.forward + times.backward;
     } else {
       times.both = simulate(both).step_time;
+      if (hides_communication()) {
+        times.forward = min(simulate(forward).step_time, times.both);
+        times.backward = times.both - times.forward;
+      }
     }
     times_[part.key()] = times;
     return times;
@@ -210,6 +202,7 @@ class StepPredictor {
         shares.context += pass->context * (times * count);
         shares.expert += pass->expert * (times * count);
         busy += (pass->kernels + pass->exchanges()) * static_cast<double>(count);
+        dispatching_ += host_time(pass->program) * (times * count);
       }
     });
     shares.host += max(passes - busy, Seconds()) * times;
@@ -217,6 +210,9 @@ class StepPredictor {
 
   // Data parallelism.
 
+  [[nodiscard]] bool hides_communication() const {
+    return job_.software.overlaps_gradients || job_.software.overlaps_weights;
+  }
   [[nodiscard]] Bytes gradient_bytes() const {
     return Bytes(is_fp32() || job_.software.wide_gradients ? 4 : 2);
   }
@@ -307,7 +303,7 @@ class StepPredictor {
       active += summed.active + gathered.active + updated.active;
       Seconds reduce = summed.time;
       if (job_.software.overlaps_gradients)
-        reduce = max(reduce - hidden_by_backward(s), reduce * last_bucket());
+        reduce = max(reduce - hidden_by(&PartTimes::backward, s), reduce * last_bucket());
       if (done[s] + reduce > reduced) {
         slowest = s;
         reduced = done[s] + reduce;
@@ -316,7 +312,7 @@ class StepPredictor {
       if (updated.time() > update.time()) update = updated;
       Seconds back = gathered.time;
       if (job_.software.overlaps_weights)
-        back = max(back - hidden_by_forward(s), back * last_bucket());
+        back = max(back - hidden_by(&PartTimes::forward, s), back * last_bucket());
       gather = max(gather, back);
     }
     Seconds passes{};
@@ -378,23 +374,12 @@ class StepPredictor {
         static_cast<double>(job_.layout.layers) / static_cast<double>(job_.plan.pipeline);
     return 1 / (here + 1);
   }
-  [[nodiscard]] Seconds hidden_by_backward(std::size_t stage) {
-    return pass_time(stage, false) * (1 - last_bucket());
-  }
-  [[nodiscard]] Seconds hidden_by_forward(std::size_t stage) {
-    return pass_time(stage, true) * (1 - last_bucket());
-  }
-  /// Of one micro-batch through a stage.
-  [[nodiscard]] Seconds pass_time(std::size_t stage, bool is_forward) {
+  /// What a pass of one micro-batch through a stage hides: communication runs on while kernels wait for the host.
+  [[nodiscard]] Seconds hidden_by(Seconds PartTimes::*pass, std::size_t stage) {
     Seconds sum{};
     const auto chunks = static_cast<std::size_t>(job_.plan.chunks);
-    for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
-      for_each_piece(parts_[stage * chunks + chunk], [&](const PieceCost& piece, int times) {
-        const PassCost& pass = is_forward ? piece.forward : piece.backward;
-        sum += (pass.kernels + pass.exchanges()) * static_cast<double>(times);
-      });
-    }
-    return sum;
+    for (std::size_t c = 0; c < chunks; ++c) sum += times_of(parts_[stage * chunks + c]).*pass;
+    return sum * (1 - last_bucket());
   }
 
   // ZeRO 3.
@@ -462,7 +447,9 @@ class StepPredictor {
   /// rank they take longer on the slowest.
   void wait_for_slowest(TransformerShares& shares) const {
     const double slower = straggling_of(job_.fabric, 0, 1) - 1;
-    shares.stragglers = (shares.compute + shares.slowed + shares.host + shares.bubble) * slower;
+    // A host that paces the step straggles also while its GPU communicates.
+    const Seconds own = max(shares.compute + shares.slowed + shares.host, dispatching_);
+    shares.stragglers = (own + shares.bubble) * slower;
   }
 
   // What follows.
@@ -611,9 +598,10 @@ class StepPredictor {
   std::optional<PieceCost> dense_, experts_;
   std::vector<Part> parts_;
   std::map<std::tuple<bool, bool, int, int>, PartTimes> times_;
-  WorkMix work_;          ///< of a rank of the slowest stage
-  Joules active_{};       ///< over the awake power, one rank of every stage
-  Joules unit_energy_{};  ///< of exchanges of fully sharded units, one micro-batch
+  WorkMix work_;           ///< of a rank of the slowest stage
+  Joules active_{};        ///< over the awake power, one rank of every stage
+  Joules unit_energy_{};   ///< of exchanges of fully sharded units, one micro-batch
+  Seconds dispatching_{};  ///< what the host of a rank of the slowest stage issues in all passes
 };
 
 }  // namespace

@@ -21,13 +21,33 @@ std::int64_t as_integer(Bytes bytes) {
 
 Bytes as_bytes(std::int64_t bytes) { return Bytes(static_cast<double>(bytes)); }
 
+/// Ops that autocast runs in 16 bits, if they read weights. Source: PyTorch documentation, "CUDA Ops that can
+/// Autocast to float16": tables that are looked up are in no list.
+bool casts_weights(const Op& op) {
+  switch (op.kind) {
+    case OpKind::Conv:
+    case OpKind::ConvTranspose:
+    case OpKind::Linear:
+    case OpKind::MatMul:
+    case OpKind::Recurrent:
+      return true;
+    default:
+      return false;
+  }
+}
+
 /// 16-bit copies of the weights that autocast makes for the products and keeps for the backward pass.
 std::int64_t half_copies(const NetworkGraph& graph) {
+  std::vector<bool> is_copied(graph.tensors().size(), false);
+  for (const Op& op : graph.ops()) {
+    if (!casts_weights(op)) continue;
+    for (const TensorId input : op.inputs) is_copied[input.index] = true;
+  }
   double elements = 0;
-  for (const Tensor& tensor : graph.tensors()) {
-    if (tensor.role == TensorRole::Weight) {
+  for (std::size_t t = 0; t < is_copied.size(); ++t) {
+    const Tensor& tensor = graph.tensors()[t];
+    if (is_copied[t] && tensor.role == TensorRole::Weight)
       elements += static_cast<double>(element_count(tensor.shape));
-    }
   }
   return as_integer(Bytes(elements * 2));
 }

@@ -118,7 +118,19 @@ class Lives {
            shares_memory_with_input(graph_.op(*op.forward));
   }
 
+  /// Where activations are never freed, what is computed again is written where it was.
+  [[nodiscard]] bool overwrites_itself(const Op& op) const {
+    return op.pass == Pass::Forward && op.forward.has_value() && stays(TensorRole::Activation);
+  }
+
   void share(const Op& op) {
+    if (overwrites_itself(op)) {
+      const std::vector<TensorId>& first = graph_.op(*op.forward).outputs;
+      for (std::size_t i = 0; i < std::min(first.size(), op.outputs.size()); ++i) {
+        buffer_of_[op.outputs[i].index] = buffer_of_[first[i].index];
+      }
+      return;
+    }
     if (op.outputs.empty() || op.inputs.empty()) return;
     const bool may_share = op.kind == OpKind::Reshape || op.kind == OpKind::Recurrent ||
                            framework_.kernels.in_place_activations;

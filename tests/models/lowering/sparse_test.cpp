@@ -51,6 +51,25 @@ TEST_CASE("the gradient and the update of a bag's table touch the rows looked up
   CHECK(update < 1000 * 16 * 4);
 }
 
+TEST_CASE(
+    "loss scaling divides and checks the rows looked up alone, whatever the framework's loop") {
+  const NetworkGraph step = make_training_graph(bags(), {.optimizer = OptimizerKind::Sgd});
+  const double table = 1000 * 16 * 4, rows = 35 * 16 * 4;
+  for (const char* framework : {"pytorch", "pytorch_apex", "tensorflow", "mxnet"}) {
+    CAPTURE(framework);
+    double scaling = 0;
+    for (const LoweredOp& op :
+         lower(step, find_framework(framework), test::volta(), {.precision = PrecisionMode::Amp})
+             .ops) {
+      if (!op.host_waits) continue;
+      for (const Kernel& kernel : op.candidates.front().kernels)
+        scaling += kernel.bytes().in_bytes();
+    }
+    CHECK(scaling >= rows);
+    CHECK(scaling < table);
+  }
+}
+
 TEST_CASE("routing is a known number of small kernels whose time is a bounded guess") {
   GraphBuilder b("route", 2);
   const TensorId x = b.input("probabilities", {2, 10, 4});

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "models/ops.hpp"
+#include "models/recompute.hpp"
 #include "models/training.hpp"
 #include "sim/step/memory/caching_allocator.hpp"
 #include "sim/step/memory/memory.hpp"
@@ -63,6 +64,36 @@ TEST_CASE("what is done in place costs nothing where the framework does it") {
   CHECK(peak() == 22800);
   framework.kernels.in_place_activations = true;
   CHECK(peak() == 22000 + 400 + 200 + 40);  // h is r; the peak moves to the last linear
+}
+
+TEST_CASE("autocast keeps half copies of what products read, not of tables that are looked up") {
+  GraphBuilder builder("table", 1);
+  const TensorId ids = builder.input("ids", {1, 1}, true);
+  const TensorId row = builder.embedding_bag("bag", ids, builder.weight("table", {1000, 100}));
+  builder.graph().outputs = {builder.linear_layer("h", row, 50, false)};
+  const NetworkGraph graph = std::move(builder).take();
+  const auto weights = [&](PrecisionMode mode) {
+    return plan_memory(graph, {}, plain_framework(), gpu_of(Bytes(1e9)), kProfile,
+                       {.precision = mode})
+        .by_class.weights.in_bytes();
+  };
+  CHECK(weights(PrecisionMode::Amp) - weights(PrecisionMode::Fp32) == 2 * 100 * 50);
+}
+
+TEST_CASE("where nothing is freed, what is computed again is written where it was") {
+  FrameworkProfile framework = plain_framework();
+  NetworkGraph step = make_training_graph(three_ops(false), {});
+  for (const TensorMemory tensors : {TensorMemory::WholeStep, TensorMemory::SharedGradients}) {
+    framework.memory.tensors = tensors;
+    const auto needed = [&](const NetworkGraph& graph) {
+      return plan_memory(graph, {}, framework, gpu_of(Bytes(1e9)), kProfile,
+                         {.precision = PrecisionMode::Fp32})
+          .needed.in_bytes();
+    };
+    const NetworkGraph again = recompute_activations(step, Recompute::Selective);
+    CHECK(again.ops().size() > step.ops().size());
+    CHECK(needed(again) == needed(step));
+  }
 }
 
 TEST_CASE("workspace counts while its op runs") {

@@ -89,6 +89,27 @@ TEST_CASE("shares of a step sum to it") {
   }
 }
 
+TEST_CASE("gradients hide behind a pass that waits for the host as behind one of kernels") {
+  // Few tokens: the host paces both passes, and whatever the kernels take, the step takes as long.
+  const Hardware hardware;
+  const Fabric fabric = hardware.nodes(2);
+  for (const int stages : {1, 2}) {
+    CAPTURE(stages);
+    double last = 0, data = 1e9;
+    for (const std::int64_t tokens : {64, 128, 256, 512, 1024}) {
+      CAPTURE(tokens);
+      const TransformerPrediction p =
+          predict({.pipeline = stages, .micro_batch = 1, .tokens = tokens, .zero = 1}, fabric, true,
+                  "megatron");
+      CHECK(p.step_time_s.value >= last);
+      CHECK(p.shares.data.in_s() <= data * (1 + 1e-9));
+      if (tokens == 64) CHECK(p.shares.host > Seconds(0));
+      last = p.step_time_s.value;
+      data = p.shares.data.in_s();
+    }
+  }
+}
+
 TEST_CASE("the slowest of the ranks makes all wait: more of them, more") {
   const Hardware hardware;
   double last = 0;

@@ -1,0 +1,24 @@
+#pragma once
+#include <tuple>
+
+#include "sim/base/units.hpp"
+
+namespace tracecast {
+
+/// What one rank holds: pieces of the network in the order data passes them.
+struct Part {
+  bool embedding = false, head = false;
+  int dense_layers = 0, expert_layers = 0;
+  [[nodiscard]] auto key() const {
+    return std::tuple(embedding, head, dense_layers, expert_layers);
+  }
+};
+
+/// Elapsed: the kernels', or the host's where it is slower.
+struct PartTimes {
+  Seconds forward{};   ///< alone
+  Seconds backward{};  ///< alone between stages; without stages the rest of `both`
+  Seconds both{};      ///< one after the other, the host running ahead
+};
+
+}  // namespace tracecast
