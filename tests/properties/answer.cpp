@@ -1,0 +1,202 @@
+#include "tests/properties/answer.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/error.hpp"
+#include "sim/job/predictor.hpp"
+#include "tests/properties/arithmetic.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tools/command/captured_output.hpp"
+#include "tools/command/run_command.hpp"
+#include "tools/predict/predict_options.hpp"
+#include "tools/serve/serve_flags.hpp"
+
+namespace tracecast::test {
+namespace {
+
+using nlohmann::json;
+
+std::string state_of(const Forecast& f) {
+  std::string state = f.bottleneck.empty() ? f.division : f.bottleneck;
+  if (f.power && f.power->board.throttles) state += ", at its power limit";
+  if (!f.fits()) state += ", does not fit";
+  return state;
+}
+
+bool has_common_path(const Parallelism& parallelism) {
+  const auto* servers = std::get_if<ParameterServers>(&parallelism);
+  return servers == nullptr || !servers->asynchronous;
+}
+
+/// What the rows of a comparison say, which are those of `predict`.
+Answer compared(const json& doc) {
+  Answer answer;
+  for (const json& row : doc["rows"]) {
+    if (!row["refused"].is_null()) continue;
+    const json& rate = row["throughput_samples_per_s"];
+    answer.rows.push_back(
+        {.what = fmt::format("{} batch {}", row["gpu"].get<std::string>(),
+                             row["batch_per_gpu"].get<std::int64_t>()),
+         .time_s = row["batch_per_gpu"].get<double>() / rate["value"].get<double>(),
+         .per_s = rate["value"],
+         .fits = row["fits"]});
+  }
+  return answer;
+}
+
+/// GPU time of all jobs: a makespan may grow when jobs get shorter (Graham, 1969).
+Answer scheduled(const json& doc) {
+  Answer answer;
+  double busy = 0, gpus = 0;
+  for (const json& type : doc["gpu_types"]) {
+    busy += type["busy_gpu_s"].get<double>();
+    gpus += type["gpus"].get<double>();
+    const double share = type["busy_gpu_s"].get<double>() /
+                         (type["gpus"].get<double>() * doc["makespan_s"].get<double>());
+    if (std::abs(share - type["utilization"].get<double>()) > 1e-6)
+      answer.faults.push_back("utilisation is not busy GPU time over GPUs x makespan");
+  }
+  if (std::abs(busy / (gpus * doc["makespan_s"].get<double>()) - doc["utilization"].get<double>()) >
+      1e-6)
+    answer.faults.push_back("utilisation of all is not that of its GPU types");
+  const auto ordered = [&](const char* less, const char* more) {
+    if (doc[less].get<double>() > doc[more].get<double>() * (1 + 1e-9))
+      answer.faults.push_back(fmt::format("{} is above {}", less, more));
+  };
+  ordered("avg_slowdown", "max_slowdown");
+  ordered("median_jct_s", "p99_jct_s");
+  ordered("p99_jct_s", "makespan_s");
+  ordered("avg_wait_s", "avg_jct_s");
+  answer.rows.push_back({.time_s = busy});
+  return answer;
+}
+
+Answer planned(const json& doc) {
+  Answer answer;
+  const json& plan = doc["plan"];
+  if (plan.is_null()) return answer;
+  const auto figure = [&](const char* key) { return plan[key].get<double>(); };
+  const auto equal = [&](const char* what, double a, double b) {
+    if (std::abs(a - b) > 1e-6 * std::max(1.0, std::abs(b)))
+      answer.faults.push_back(fmt::format("{}: {} is not {}", what, a, b));
+  };
+  equal("cost and its parts", figure("cost_usd"),
+        figure("charged_usd") + figure("energy_usd") + figure("hosting_usd") + figure("rent_usd"));
+  equal("spend and its parts", figure("spend_usd"),
+        figure("hardware_usd") + figure("energy_usd") + figure("hosting_usd") + figure("rent_usd"));
+  std::map<std::string, std::int64_t> assigned, stays;
+  for (const json& row : plan["assignment"])
+    assigned[row["job"].get<std::string>()] += row["count"].get<std::int64_t>();
+  if (plan.contains("schedule")) {
+    for (const json& stay : plan["schedule"]) ++stays[stay["job"].get<std::string>()];
+    for (const auto& [job, count] : stays) {
+      if (assigned[job] != count)
+        answer.faults.push_back(
+            fmt::format("{}: {} stays of {} assigned", job, count, assigned[job]));
+    }
+  }
+  answer.rows.push_back({.time_s = figure("objective")});
+  return answer;
+}
+
+}  // namespace
+
+struct Asker::Memory {
+  struct Setting {
+    Hardware hardware;
+    std::optional<Predictor> predictor{};
+  };
+  std::map<std::vector<std::string>, Setting> settings;
+  PredictFlags predict_flags;
+  ServeFlags serve_flags;
+  TemporaryFolder folder;
+
+  Setting& setting_of(const Command& command) {
+    const auto known = settings.find(command.sets);
+    if (known != settings.end()) return known->second;
+    Hardware hardware = Hardware::embedded();
+    for (const std::string& set : command.sets) hardware = hardware.with(set);
+    return settings.emplace(command.sets, Setting{std::move(hardware)}).first->second;
+  }
+
+  Answer predict(const Command& command) {
+    Setting& setting = setting_of(command);
+    if (!setting.predictor) setting.predictor.emplace(setting.hardware);
+    const PredictQuestion question = predict_flags.read(command.words(), setting.hardware);
+    const Forecast f = setting.predictor->predict(question.job, question.job, question.parallelism);
+    Answer answer;
+    answer.rows.push_back({.time_s = f.step_time_s.value,
+                           .per_s = f.throughput_samples_per_s.value,
+                           .fits = f.fits(),
+                           .state = state_of(f)});
+    answer.faults = faults_of(f, has_common_path(question.parallelism));
+    return answer;
+  }
+
+  Answer serve(const Command& command) {
+    const ServedPlace asked = serve_flags.read(command.words());
+    Served served(asked.question.job, asked.place, setting_of(command).hardware);
+    const ServingAnswer a = served.answer(asked.question.load);
+    if (!a.fits) return {};
+    Answer answer;
+    answer.rows.push_back({.time_s = a.whole_ms.mean.interval.value / 1e3,
+                           .per_s = a.tokens_per_s,
+                           .state = a.limited_by});
+    answer.faults = faults_of(a);
+    return answer;
+  }
+
+  /// The JSON page of the program itself.
+  json run(const Command& command) {
+    std::vector<std::string> words{command.verb};
+    for (const auto& [name, holds] : command.files) std::ofstream(folder.path() / name) << holds;
+    for (const std::string& word : command.words())
+      words.push_back(command.files.contains(word) ? (folder.path() / word).string() : word);
+    for (const std::string& set : command.sets) words.insert(words.end(), {"--set", set});
+    words.insert(words.end(), {"--format", "json"});
+    const CapturedOutput output;
+    (void)run_command(words);
+    return json::parse(output.answer);
+  }
+};
+
+Asker::Asker() : memory_(std::make_unique<Memory>()) {}
+Asker::~Asker() = default;
+
+void Asker::forget() {
+  for (auto& [sets, setting] : memory_->settings) setting.predictor.reset();
+}
+
+std::optional<Answer> Asker::ask(const Command& command) {
+  try {
+    if (command.verb == "predict") return memory_->predict(command);
+    if (command.verb == "serve") return memory_->serve(command);
+    const json doc = memory_->run(command);
+    Answer answer = command.verb == "compare"    ? compared(doc)
+                    : command.verb == "schedule" ? scheduled(doc)
+                                                 : planned(doc);
+    for (std::string& fault : faults_of(doc)) answer.faults.push_back(std::move(fault));
+    return answer;
+  } catch (const InputError& error) {
+    refusal_ = error.what();
+    return std::nullopt;
+  } catch (const std::exception& bug) {
+    return Answer{.rows = {}, .faults = {std::string("a bug of ours: ") + bug.what()}};
+  }
+}
+
+std::vector<std::string> Asker::faults_in_json(const Command& command) {
+  try {
+    return faults_of(memory_->run(command));
+  } catch (const InputError& error) {
+    return {std::string("refused as a command: ") + error.what()};
+  }
+}
+
+}  // namespace tracecast::test

@@ -1,0 +1,186 @@
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/base/text.hpp"
+#include "tests/properties/answer.hpp"
+#include "tests/properties/changes.hpp"
+#include "tests/properties/draw.hpp"
+
+namespace tracecast::test {
+namespace {
+
+constexpr double kSlower = 1.02;    ///< better hardware takes at most so much longer
+constexpr double kRounding = 1e-3;  ///< more work takes at least that much less than before
+constexpr double kFallen = 0.85;    ///< of the throughput of the batch before
+constexpr double kMostRefused = 0.4;
+constexpr std::uint64_t kJobsOfCi = 500;
+constexpr std::uint64_t kKept = 20;  ///< jobs whose graphs are remembered
+constexpr std::uint64_t kPages = 8;  ///< of so many jobs one is asked for as a page, too
+
+/// Which jobs: FIRST:COUNT in TRACECAST_PROPERTIES.
+struct Range {
+  std::uint64_t first = 0, count = kJobsOfCi;
+};
+Range asked_range() {
+  const char* text = std::getenv("TRACECAST_PROPERTIES");
+  if (text == nullptr) return {};
+  const std::string_view all(text);
+  const std::size_t colon = all.find(':');
+  REQUIRE_MESSAGE(colon != all.npos, "TRACECAST_PROPERTIES=FIRST:COUNT");
+  const auto first = parse_integer(all.substr(0, colon));
+  const auto count = parse_integer(all.substr(colon + 1));
+  REQUIRE_MESSAGE((first && count && *first >= 0 && *count > 0),
+                  "TRACECAST_PROPERTIES=FIRST:COUNT");
+  return {static_cast<std::uint64_t>(*first), static_cast<std::uint64_t>(*count)};
+}
+
+std::string figures(const AnswerRow& row) {
+  std::string text = fmt::format("{} ms", three_digits(row.time_s * 1e3));
+  if (row.per_s > 0) text += fmt::format(", {} per s", three_digits(row.per_s));
+  return row.state.empty() ? text : text + " (" + row.state + ')';
+}
+
+class Run {
+ public:
+  Run(Kind kind, const char* name) : kind_(kind), name_(name) {}
+
+  void job(std::uint64_t index) {
+    Draw draw(index);
+    if (draw.kind() != kind_) return;
+    ++asked_;
+    index_ = index;
+    const Command command = draw.job();
+    const auto answer = asker_.ask(command);
+    if (answer) {
+      for (const std::string& fault : answer->faults) report("does not add up", command, fault);
+    }
+    if (!answer || answer->rows.empty()) {
+      ++refused_;
+      // The first words say what is refused, whatever stood there.
+      ++reasons_[answer ? "no answer" : asker_.refusal().substr(0, 60)];
+      return;
+    }
+    const bool has_page = command.verb == "predict" || command.verb == "serve";
+    if (has_page && index % kPages == 0) {
+      for (const std::string& fault : asker_.faults_in_json(command))
+        report("its page does not add up", command, fault);
+    }
+    for (const Change& change : changes_of(command, kind_, draw)) {
+      const auto changed = asker_.ask(change.after);
+      if (!changed) continue;
+      for (const std::string& fault : changed->faults)
+        report("does not add up", change.after, fault);
+      check(change, *answer, *changed);
+    }
+    if (asked_ % kKept == 0) asker_.forget();
+  }
+
+  /// Prints what was found; a line per class, most frequent first.
+  void conclude() const {
+    fmt::print("{}: {} jobs, {} refused, {} comparisons, {} violations, {:.1f} s of CPU\n", name_,
+               asked_, refused_, compared_, violations_,
+               static_cast<double>(std::clock() - begun_) / CLOCKS_PER_SEC);
+    std::vector<std::pair<int, std::string>> classes;
+    for (const auto& [what, count] : classes_) classes.emplace_back(count, what);
+    std::sort(classes.rbegin(), classes.rend());
+    for (const auto& [count, what] : classes) fmt::print("  {:5} {}\n", count, what);
+    std::vector<std::pair<int, std::string>> reasons;
+    for (const auto& [what, count] : reasons_) reasons.emplace_back(count, what);
+    std::sort(reasons.rbegin(), reasons.rend());
+    for (std::size_t i = 0; i < std::min<std::size_t>(reasons.size(), 5); ++i)
+      fmt::print("  refused {:4} {}\n", reasons[i].first, reasons[i].second);
+    CHECK(violations_ == 0);
+    CHECK(static_cast<double>(refused_) <= kMostRefused * static_cast<double>(asked_));
+  }
+
+ private:
+  void report(const std::string& what, const Command& command, const std::string& figures) {
+    ++violations_;
+    ++classes_[what];
+    fmt::print("VIOLATION {} job {}: {}\n    {}\n    {}\n", name_, index_, what, command.text(),
+               figures);
+  }
+
+  void check(const Change& change, const Answer& before, const Answer& after) {
+    for (const AnswerRow& was : before.rows) {
+      const auto at = std::find_if(after.rows.begin(), after.rows.end(), [&](const auto& row) {
+        return row.what.substr(0, row.what.find(" batch")) ==
+               was.what.substr(0, was.what.find(" batch"));
+      });
+      if (at == after.rows.end()) continue;
+      ++compared_;
+      check(change, was, *at);
+    }
+  }
+
+  void check(const Change& change, const AnswerRow& was, const AnswerRow& is) {
+    const double ratio = is.time_s / was.time_s;
+    std::string broken;
+    if (change.must == Change::Must::NotSlow && !(ratio <= kSlower)) broken = "is slower";
+    if (change.must != Change::Must::NotSlow && !(ratio >= 1 - kRounding))
+      broken = "takes less time";
+    if (change.must == Change::Must::Grow && was.per_s > 0 && !(is.per_s >= kFallen * was.per_s))
+      broken = "throughput falls";
+    if (broken.empty()) return;
+    ++violations_;
+    ++classes_[change.what + ": " + broken];
+    fmt::print(
+        "VIOLATION {} job {}: {}: {}, {:.3f} times the time {}\n    {}\n      {}\n    {}\n      "
+        "{}\n",
+        name_, index_, change.what, broken, ratio, was.what, change.before.text(), figures(was),
+        change.after.text(), figures(is));
+  }
+
+  Kind kind_;
+  const char* name_;
+  Asker asker_;
+  std::clock_t begun_ = std::clock();
+  std::uint64_t index_ = 0;
+  int asked_ = 0, refused_ = 0, compared_ = 0, violations_ = 0;
+  std::map<std::string, int> classes_, reasons_;
+};
+
+void run_all(Kind kind) {
+  const auto share =
+      std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& s) { return s.kind == kind; });
+  const Range range = asked_range();
+  Run run(kind, share->name);
+  for (std::uint64_t i = range.first; i < range.first + range.count; ++i) run.job(i);
+  run.conclude();
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("properties");
+
+TEST_CASE("random jobs on one GPU answer what-if questions in the right direction") {
+  run_all(Kind::OneGpu);
+}
+TEST_CASE("random data-parallel jobs answer what-if questions in the right direction") {
+  run_all(Kind::DataParallel);
+}
+TEST_CASE("random sharded jobs answer what-if questions in the right direction") {
+  run_all(Kind::Sharded);
+}
+TEST_CASE("random serving jobs answer what-if questions in the right direction") {
+  run_all(Kind::Serve);
+}
+TEST_CASE("random comparisons answer what-if questions in the right direction") {
+  run_all(Kind::Compare);
+}
+TEST_CASE("random plans answer what-if questions in the right direction") { run_all(Kind::Plan); }
+TEST_CASE("random schedules answer what-if questions in the right direction") {
+  run_all(Kind::Schedule);
+}
+
+TEST_SUITE_END();
+
+}  // namespace tracecast::test
