@@ -1,7 +1,6 @@
 #include "sim/job/graph_store.hpp"
 
-#include <fmt/format.h>
-
+#include <cstdint>
 #include <filesystem>
 #include <utility>
 
@@ -10,6 +9,7 @@
 #include "models/unroll.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/file.hpp"
+#include "sim/base/key_text.hpp"
 #include "sim/job/network_file.hpp"
 #include "sim/job/resolved_job.hpp"
 #include "sim/job/sha256.hpp"
@@ -26,14 +26,15 @@ const Value& remember(std::map<std::string, Value>& known, const std::string& ke
   return known.emplace(key, std::move(value)).first->second;
 }
 
-std::string key_of(const Job& job, std::string_view network, bool training,
-                   const NetworkCode& code) {
-  const auto number = [](const std::optional<std::int64_t>& size) { return size.value_or(-1); };
-  return fmt::format(
-      "{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", network, job.batch, number(job.image_size),
-      number(job.seq_len), number(job.classes), training, static_cast<int>(code.attention),
-      static_cast<int>(code.grouped_attention.value_or(code.attention)), code.casts_as_written,
-      job.lora_rank, job.lora_targets, fmt::join(job.fan_out, ","), fmt::join(code.stepwise, ","));
+/// Of the options every one, of the job what else GraphStore::forward reads.
+std::string key_of(std::string_view network, const BuildOptions& options,
+                   const LowRankAdapters& adapters) {
+  KeyText key;
+  key.add(network);
+  TRACECAST_ADD_MEMBERS(key, options, batch, image_size, seq_len, training, classes, fan_out,
+                        attention, grouped_attention, casts_as_written, stepwise);
+  TRACECAST_ADD_MEMBERS(key, adapters, rank, targets);
+  return std::move(key).text();
 }
 
 BuildOptions options_of(const Job& job, bool training, const NetworkCode& code) {
@@ -41,31 +42,25 @@ BuildOptions options_of(const Job& job, bool training, const NetworkCode& code) 
           .image_size = job.image_size,
           .seq_len = job.seq_len,
           .training = training,
+          .classes = job.classes,
+          .fan_out = job.fan_out,
           .attention = code.attention,
           .grouped_attention = code.grouped_attention,
           .casts_as_written = code.casts_as_written,
           .stepwise = code.stepwise};
 }
 
-ForwardGraph build_zoo(const Job& job, bool training, const NetworkCode& code) {
-  BuildOptions options = options_of(job, training, code);
-  if (const ZooEntry* entry = find_network(job.network)) {
-    options.attention = code.attention_of(entry->code.empty() && entry->language != nullptr
-                                              ? entry->language().family
-                                              : std::string(entry->code));
-  }
-  options.classes = job.classes;
-  options.fan_out = job.fan_out;
-  auto graph = std::make_shared<const NetworkGraph>(build_network(job.network, options));
+ForwardGraph build_zoo(std::string_view network, const BuildOptions& options) {
+  auto graph = std::make_shared<const NetworkGraph>(build_network(network, options));
   InputRecord record{"network", "zoo:" + graph->name,
                      Hash([graph] { return sha256(graph_text(*graph)); })};
   return {
       .graph = std::move(graph), .record = std::move(record), .warnings = {}, .from_file = false};
 }
 
-ForwardGraph import(const Job& job, bool training, const NetworkCode& code,
-                    const std::string& bytes, InputRecord record) {
-  NetworkFile file = read_network_file(bytes, job.network, options_of(job, training, code));
+ForwardGraph import(const std::string& path, const BuildOptions& options, const std::string& bytes,
+                    InputRecord record) {
+  NetworkFile file = read_network_file(bytes, path, options);
   return {.graph = std::make_shared<const NetworkGraph>(std::move(file.graph)),
           .record = std::move(record),
           .warnings = std::move(file.warnings),
@@ -84,15 +79,22 @@ ForwardGraph GraphStore::forward(const Job& job, Phase phase, const NetworkCode&
     bytes = read_file(job.network, kMostNetworkBytes);
     record = {"network", std::filesystem::path(job.network).filename().string(), sha256(bytes)};
   }
+  BuildOptions options = options_of(job, training, code);
+  if (const ZooEntry* entry = is_file ? nullptr : find_network(job.network)) {
+    options.attention = code.attention_of(entry->code.empty() && entry->language != nullptr
+                                              ? entry->language().family
+                                              : std::string(entry->code));
+  }
+  const LowRankAdapters adapters = adapters_of(job);
   const std::string key =
-      key_of(job, is_file ? job.network + '@' + record.sha256.text() : job.network, training, code);
+      key_of(is_file ? job.network + '@' + record.sha256.text() : job.network, options, adapters);
   {
     const std::lock_guard lock(mutex_);
     if (const auto known = forwards_.find(key); known != forwards_.end()) return known->second;
   }
-  ForwardGraph built = is_file ? import(job, training, code, bytes, std::move(record))
-                               : build_zoo(job, training, code);
-  if (const LowRankAdapters adapters = adapters_of(job); adapters.any())
+  ForwardGraph built = is_file ? import(job.network, options, bytes, std::move(record))
+                               : build_zoo(job.network, options);
+  if (adapters.any())
     built.graph = std::make_shared<const NetworkGraph>(add_adapters(*built.graph, adapters));
   const std::lock_guard lock(mutex_);
   return remember(forwards_, key, std::move(built));
@@ -101,11 +103,11 @@ ForwardGraph GraphStore::forward(const Job& job, Phase phase, const NetworkCode&
 std::shared_ptr<const NetworkGraph> GraphStore::step(
     const std::shared_ptr<const NetworkGraph>& forward, Phase phase, const StepOptions& options,
     bool unrolls) {
-  const std::string key =
-      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", static_cast<const void*>(forward.get()),
-                  static_cast<int>(phase), options.optimizer, static_cast<int>(options.recompute),
-                  options.adds_gradients, options.differentiates_input,
-                  options.copies_first_gradient, options.with_update, unrolls);
+  KeyText text;
+  text.add(reinterpret_cast<std::uintptr_t>(forward.get()), phase, unrolls);
+  TRACECAST_ADD_MEMBERS(text, options, optimizer, recompute, adds_gradients, differentiates_input,
+                        copies_first_gradient, with_update);
+  const std::string key = std::move(text).text();
   {
     const std::lock_guard lock(mutex_);
     if (const auto known = steps_.find(key); known != steps_.end()) return known->second.graph;

@@ -1,7 +1,5 @@
 #include "sim/job/predictor.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -15,6 +13,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "sim/job/graph_store.hpp"
+#include "sim/job/job_key.hpp"
 #include "sim/job/shortage.hpp"
 
 namespace tracecast {
@@ -24,30 +23,6 @@ constexpr std::string_view kServedStrategy = "parameter_server";
 constexpr std::size_t kMostCells = 1'000'000;  ///< remembered; then all are forgotten
 
 bool is_cpu(const Place& place) { return to_lower(place.gpu).starts_with("cpu:"); }
-
-template <class T>
-std::string word(const std::optional<T>& value) {
-  return value ? fmt::format("{}", *value) : "-";
-}
-
-/// All that decides an answer; files are told by their paths here, so that cells of files are not remembered.
-std::string key_of(const Job& j) {
-  const Software& s = j.software;
-  return fmt::format(
-      "{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}"
-      "\n{}\n{}",
-      j.network, j.batch, j.phase, j.precision, s.framework, s.version, s.date, s.xla,
-      s.cuda_graphs, word(s.cudnn_benchmark), word(s.channels_last), s.attention, j.optimizer,
-      j.recompute, j.lora_rank, j.lora_targets, j.accumulate, j.data, j.pipeline, word(j.workers),
-      word(j.epoch_samples), word(j.image_size), word(j.seq_len), word(j.classes),
-      fmt::join(j.fan_out, ","));
-}
-std::string key_of(const Place& p) {
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", p.gpu, p.machine, word(p.gpus),
-                     word(p.nodes), p.host_cpu, p.disk, word(p.cpu_threads),
-                     word(p.board.power_limit_w), word(p.board.clock_mhz),
-                     word(p.board.memory_clock_mhz));
-}
 
 Cell cell_of(const Forecast& f) {
   return {.samples_per_s = f.throughput_samples_per_s,
@@ -211,10 +186,11 @@ Matrix Predictor::throughput(std::span<const Job> jobs, std::span<const Place> p
   Matrix matrix{.jobs = jobs.size(), .places = places.size(), .cells = {}};
   matrix.cells.reserve(jobs.size() * places.size());
   std::vector<std::string> place_keys;
-  for (const Place& place : places) place_keys.push_back(key_of(place));
+  for (const Place& place : places) place_keys.push_back(KeyText().add(place).text());
   for (const Job& job : jobs) {
-    const std::string job_key = key_of(job) + '\v';
+    const std::string job_key = KeyText().add(job).text();
     for (std::size_t p = 0; p < places.size(); ++p) {
+      // What files hold may change.
       const bool is_fixed = !is_network_path(job.network) && places[p].cluster.empty();
       const std::string key = job_key + place_keys[p];
       if (is_fixed) {

@@ -21,8 +21,11 @@ struct Entity {
 /// What every entity should have and has had, per GPU type.
 class Ledger {
  public:
+  /// Who has a share has half a round on its account: `round` above zero.
   Ledger(std::size_t types, Seconds round)
-      : types_(types), half_round_(0.5 * round.in_s()), given_(types), running_sum_(types) {}
+      : types_(types), half_round_(0.5 * round.in_s()), given_(types), running_sum_(types) {
+    TRACECAST_CHECK(round > Seconds(0), "a round takes time");
+  }
 
   [[nodiscard]] std::size_t size() const { return entities_.size(); }
   [[nodiscard]] const Entity& entity(std::size_t e) const { return entities_[e]; }
@@ -93,14 +96,13 @@ class Ledger {
     for (const PairShare& pair : shares.pairs)
       append_shared({entities_[pair.a].a, entities_[pair.b].a, false, {}}, pair.of_type);
   }
-  /// How urgent an entity is on a type: its share over the part it has had of the time given so far.
+  /// How urgent an entity is on a type: its share over the part it has had of the time given so far. Who has no share yet is
+  /// the least urgent. Shares are assigned in a period that reset() has begun: some time has been given then.
   [[nodiscard]] double priority(std::size_t e, TypeId t) const {
-    constexpr double kNobodyRan = 1e9;
     const std::size_t at = e * types_ + t.index;
     if (share_[at] <= 0) return 0;
     const double given = given_[t.index] + running_sum_[t.index];
     const double time = time_[at] + running_[at];
-    if (given <= 0 || time <= 0) return share_[at] * kNobodyRan;
     return share_[at] / (time / given);
   }
   [[nodiscard]] double deficit(std::size_t e, TypeId t) const {

@@ -9,48 +9,34 @@
 #include <utility>
 
 #include "sim/base/error.hpp"
+#include "sim/job/job_key.hpp"
 #include "sim/job/sha256.hpp"
 #include "sim/plan/division_search.hpp"
 #include "sim/plan/purchase/served_cell.hpp"
 #include "sim/store/store.hpp"
 
 namespace tracecast::plan {
-namespace {
 
-template <class T>
-std::string word(const std::optional<T>& value) {
-  return value ? fmt::format("{}", *value) : "-";
+/// A demand's time and certainty say how its cell is used, and nothing about the cell.
+static void add_members(KeyText& key, const ServingDemand& demand) {
+  ServingDemand asked = demand;
+  asked.time = {};
+  asked.certainty = {};
+  TRACECAST_ADD_MEMBERS(key, asked, requests_per_s, input, output, ttft_ms, tpot_ms, time, engine,
+                        kv_precision, certainty);
 }
+
+namespace {
 
 /// All of a question. Files are told by their bytes.
 std::string key_of(const std::string& fingerprint, const CellQuestion& question) {
-  const Job& j = question.job;
-  const Place& p = question.place;
-  const Software& s = j.software;
-  std::string network = j.network;
-  if (is_network_path(network)) network += '\n' + sha256_of_file(network);
-  std::string cluster = p.cluster;
-  if (!cluster.empty()) cluster += '\n' + sha256_of_file(cluster);
-  std::string text = "cell\n" + fingerprint + '\n' + network + '\n' + cluster + '\n';
-  text += fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", j.batch, j.phase, j.precision,
-                      s.framework, s.version, s.date, s.xla, s.cuda_graphs, word(s.cudnn_benchmark),
-                      word(s.channels_last));
-  if (!s.attention.empty()) text += "attention " + s.attention + '\n';
-  text += fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", j.optimizer, j.recompute,
-                      j.accumulate, j.data, j.pipeline, word(j.workers), word(j.epoch_samples),
-                      word(j.image_size), word(j.seq_len), word(j.classes));
-  text += fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", p.gpu, p.machine, word(p.gpus),
-                      word(p.nodes), p.host_cpu, p.disk, word(p.cpu_threads),
-                      word(p.board.power_limit_w), word(p.board.clock_mhz),
-                      word(p.board.memory_clock_mhz));
-  if (j.lora_rank > 0) text += fmt::format("\nlora {} {}", j.lora_rank, j.lora_targets);
-  if (question.serving) {
-    const ServingDemand& d = *question.serving;
-    text += fmt::format("\nserves {} {} {} {} {} {} {}", d.requests_per_s, d.input, d.output,
-                        word(d.ttft_ms), word(d.tpot_ms), d.engine, d.kv_precision);
-  }
-  if (question.global_batch) text += fmt::format("\ndivided {}", *question.global_batch);
-  return sha256(text);
+  KeyText key;
+  key.add("cell", fingerprint);
+  TRACECAST_ADD_MEMBERS(key, question, job, place, serving, global_batch);
+  const std::string &network = question.job.network, &cluster = question.place.cluster;
+  if (is_network_path(network)) key.add(sha256_of_file(network));
+  if (!cluster.empty()) key.add(sha256_of_file(cluster));
+  return sha256(key.text());
 }
 
 /// The fastest division that fits, else the one that lacks least.

@@ -377,6 +377,29 @@ TEST_SUITE("models/lowering/convolution") {
           2.0 * 36 * (16 * 4) * 32 * 64);
   }
 
+  TEST_CASE("non-fused Winograd pads images to sixteen, but for gradients of weights") {
+    // 8x8 pixels are 2 x 2 tiles of 4x4, each 36 products per pair of channels.
+    struct Row {
+      std::int64_t images, padded;
+    };
+    for (const Row& row : {Row{1, 16}, {8, 16}, {16, 16}, {17, 32}, {32, 32}}) {
+      CAPTURE(row.images);
+      const ConvAttributes a = square(row.images, 32, 8, 64, 3);
+      for (const Pass pass : kPasses) {
+        CAPTURE(static_cast<int>(pass));
+        const auto images =
+            static_cast<double>(pass == Pass::BackwardWeights ? row.images : row.padded);
+        // cuDNN 8, which does not round rows up.
+        const auto list = convolution_candidates(a, pass, PrecisionMode::Fp32, ImageLayout::Nchw,
+                                                 test::volta(), 8);
+        const Candidate& winograd = find(list, Algorithm::WinogradNonfused);
+        CHECK(flops(winograd, true) == 2.0 * 36 * (images * 4) * 32 * 64);
+        // Scratch: what is transformed, 4 bytes a value.
+        CHECK(winograd.workspace.in_bytes() == 4.0 * 36 * (images * 4 * (32 + 64) + 32.0 * 64));
+      }
+    }
+  }
+
   TEST_CASE("few images, or images of few tiles, lose what non-fused Winograd saves") {
     struct Row {
       const char* what;

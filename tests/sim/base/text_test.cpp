@@ -31,6 +31,14 @@ TEST_CASE("the nearest word is the one with the fewest edits") {
   }
 }
 
+TEST_CASE("a letter more or less counts as much as a wrong one") {
+  // Two letters more, against one wrong one.
+  CHECK(find_nearest_word("resnet52", std::vector<std::string>{"resnet1520", "resnet50"}) ==
+        "resnet50");
+  // Three letters less, against one wrong one.
+  CHECK(find_nearest_word("resnet52", std::vector<std::string>{"res52", "resnet50"}) == "resnet50");
+}
+
 TEST_CASE("a word unlike all others has no nearest") {
   const std::vector<std::string> words = {"train", "infer"};
   CHECK_FALSE(find_nearest_word("quantum", words));

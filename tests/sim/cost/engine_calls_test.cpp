@@ -360,6 +360,22 @@ TEST_CASE("experts that get tokens multiply whole tiles") {
   CHECK(us(w, ampere(), bare()) == doctest::Approx(5 + in + out).epsilon(0.01));
 }
 
+TEST_CASE("no tile of an expert's rows costs less than the 16 rows of an instruction") {
+  // As above, with fewer rows for each of the 10 experts: tiles of 8 rows are there, and cost what those of 16 do.
+  const double rate = 0.97 * 1.024e6;  // FLOP a microsecond and SM
+  struct Row {
+    std::int64_t rows, paid;
+  };
+  for (const Row& row : {Row{1, 16}, {8, 16}, {16, 16}, {17, 32}, {24, 32}, {33, 48}}) {
+    CAPTURE(row.rows);
+    const ExpertsWork w =
+        experts({.tokens = 10 * row.rows, .per_token = 1, .experts = 10}, 1024, 128);
+    const auto paid = static_cast<double>(row.paid);
+    const double in = 2 * paid * 256 * 1024 / rate, out = 2 * paid * 1024 * 128 / rate;
+    CHECK(us(w, ampere(), bare()) == doctest::Approx(5 + in + out).epsilon(0.01));
+  }
+}
+
 TEST_CASE("rows of other ranks are multiplied as one expert's, where a measured call has them") {
   ExpertsWork w = experts({.tokens = 1280, .per_token = 1, .experts = 10}, 1024, 128);
   const double own = us(w, ampere(), bare()) - 5;

@@ -210,6 +210,108 @@ TEST_CASE("a slower network adds its latency to every step between nodes") {
   CHECK(latency("infiniband_edr") == latency("infiniband_fdr"));
 }
 
+/// NCCL 2.10 with one algorithm and protocol, or several, and nothing else.
+CollectiveLibrary nccl_of(std::vector<CollectivePath> paths) {
+  CollectiveLibrary library = find_collective_library("nccl", "2.10");
+  library.paths = std::move(paths);
+  return library;
+}
+
+TEST_CASE("a tree goes up and down: a chain of the GPUs within nodes, a binary tree between them") {
+  // base + 2 ((GPUs of a node - 1) 0.5 us + floor(log2 nodes) 5 us); InfiniBand EDR adds nothing to the 5 us.
+  const Hardware hardware;
+  CollectivePath tree;
+  tree.algorithm = CollectiveAlgorithm::Tree;
+  tree.protocol = CollectiveProtocol::LowLatency;
+  tree.base = 4.0_us;
+  tree.nvlink_step = 0.5_us;
+  tree.network_step = 5.0_us;
+  const CollectiveLibrary library = nccl_of({tree});
+  struct Row {
+    int gpus, nodes;
+    double latency_us;
+  };
+  const Row rows[] = {{1, 2, 4 + 2 * 5},           {1, 4, 4 + 2 * (2 * 5)},
+                      {2, 2, 4 + 2 * (0.5 + 5)},   {8, 2, 4 + 2 * (7 * 0.5 + 5)},
+                      {8, 3, 4 + 2 * (3.5 + 5)},   {8, 4, 4 + 2 * (3.5 + 2 * 5)},
+                      {4, 16, 4 + 2 * (1.5 + 20)}, {8, 64, 4 + 2 * (3.5 + 30)}};
+  for (const Row& row : rows) {
+    CAPTURE(row.gpus);
+    CAPTURE(row.nodes);
+    const Fabric fabric = hardware.build("dgx1_v100", row.gpus, row.nodes);
+    const auto plan =
+        plan_collective(fabric, all_ranks(fabric), Collective::AllReduce, Bytes(8), library);
+    CHECK(plan.algorithm == CollectiveAlgorithm::Tree);
+    CHECK(plan.latency.in_us() == doctest::Approx(row.latency_us));
+  }
+}
+
+TEST_CASE("what channels carry at most is by the number of nodes: one, two, more") {
+  // NCCL 2.10 on Volta: a channel of a tree 26.5, 18.5 and 10 GB/s with the simple protocol; all channels together 39, 39 and
+  // 20.4 GB/s with low latency.
+  const Hardware hardware;
+  const CollectiveLibrary& nccl = find_collective_library("nccl", "2.10");
+  const auto only = [&](CollectiveAlgorithm algorithm, CollectiveProtocol protocol) {
+    std::vector<CollectivePath> paths;
+    for (const CollectivePath& path : nccl.paths) {
+      if (path.algorithm == algorithm && path.protocol == protocol) paths.push_back(path);
+    }
+    return nccl_of(std::move(paths));
+  };
+  const auto tree = only(CollectiveAlgorithm::Tree, CollectiveProtocol::Simple);
+  const auto ring = only(CollectiveAlgorithm::Ring, CollectiveProtocol::LowLatency);
+  struct Row {
+    int nodes;
+    double channel_gb_per_s, all_gb_per_s;
+  };
+  for (const Row& row : {Row{1, 26.5, 39}, {2, 18.5, 39}, {3, 10, 20.4}, {16, 10, 20.4}}) {
+    CAPTURE(row.nodes);
+    const Fabric fabric = hardware.build("dgx1_v100", 8, row.nodes);
+    const auto plan = [&](const CollectiveLibrary& library) {
+      return plan_collective(fabric, all_ranks(fabric), Collective::AllReduce, Bytes(1e6), library);
+    };
+    const CollectivePlan by_tree = plan(tree), by_ring = plan(ring);
+    REQUIRE(by_tree.rate_cap);
+    REQUIRE(by_ring.rate_cap);
+    CHECK(by_tree.rate_cap->in_gb_per_s() ==
+          doctest::Approx(row.channel_gb_per_s * by_tree.channels));
+    CHECK(by_ring.rate_cap->in_gb_per_s() == doctest::Approx(row.all_gb_per_s));
+  }
+}
+
+TEST_CASE(
+    "within a node a library counts on whole channels, between nodes on what the NICs carry") {
+  // One protocol takes 10 us and the whole bandwidth B, the other no time and half of it: with n bytes on an edge the first is
+  // believed to be quicker where n / B > 10 us. A DGX H100 has NVLinks of 18 x 25 x 0.824 = 370.8 GB/s, eight NICs of
+  // 0.984 x 50 = 49.2 GB/s; channels of 250 GB/s: one of them fits. n = 3.2 MB.
+  const Hardware hardware;
+  CollectivePath late, low;
+  late.protocol = CollectiveProtocol::Simple;
+  late.base = 10.0_us;
+  low.protocol = CollectiveProtocol::LowLatency;
+  low.bandwidth_fraction = 0.5;
+  CollectiveLibrary library = nccl_of({low, late});
+  library.caps.clear();
+  library.channel_speeds = {{90, {BytesPerSecond(250e9)}}};
+  struct Row {
+    const char* what;
+    int nodes;
+    CollectiveProtocol protocol;
+  };
+  const Row rows[] = {
+      {"3.2 MB / 250 GB/s = 12.8 us", 1, CollectiveProtocol::Simple},
+      {"3.2 MB / (8 x 49.2 GB/s) = 8.1 us", 2, CollectiveProtocol::LowLatency},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    const Fabric fabric = hardware.build("dgx_h100", 8, row.nodes);
+    const auto ranks = all_ranks(fabric);
+    const Bytes bytes(3.2e6 / bus_factor(Collective::AllReduce, ranks.size()));
+    CHECK(plan_collective(fabric, ranks, Collective::AllReduce, bytes, library).protocol ==
+          row.protocol);
+  }
+}
+
 TEST_CASE("one rank and no bytes cost nothing") {
   const Hardware hardware;
   const Fabric fabric = hardware.build("dgx1_v100", 8);

@@ -190,6 +190,33 @@ TEST_CASE("a chain of jobs ends after both, and a late delivery is waited for") 
   CHECK(plan->bill.cost_usd() == doctest::Approx(300));
 }
 
+TEST_CASE("a machine works from its delivery on: the later it comes, the more of them are bought") {
+  // 100 GPU hours of jobs of 10 h until 100 h: machines * (100 - delivery) >= 100.
+  PurchaseProblem problem;
+  problem.offers = {machine("later", 1, 100)};
+  problem.offers[0].most = 20;
+  problem.jobs.resize(1);
+  problem.jobs[0].count = 10;
+  problem.modes = {
+      {.job = 0, .offer = 0, .gang = 1, .time = Seconds(10 * 3600.0), .extra_energy = {}}};
+  problem.limits.deadline = Seconds(100 * 3600.0);
+  struct Row {
+    double delivery_h;
+    int machines;
+  };
+  for (const Row& row : {Row{0, 1}, {50, 2}, {75, 4}, {90, 10}}) {
+    CAPTURE(row.delivery_h);
+    problem.offers[0].delivery = Seconds(row.delivery_h * 3600);
+    const auto plan = find_purchase(problem, {});
+    REQUIRE(plan);
+    CHECK(plan->machines == std::vector{row.machines});
+    CHECK(plan->bill.makespan.in_s() == doctest::Approx(100 * 3600.0));
+  }
+  // One that comes 5 h before the end has no time for any job of 10.
+  problem.offers[0].delivery = Seconds(95 * 3600.0);
+  CHECK_FALSE(find_purchase(problem, {}));
+}
+
 TEST_SUITE_END();
 
 }  // namespace

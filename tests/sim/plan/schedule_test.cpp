@@ -525,6 +525,52 @@ TEST_SUITE("sim/plan/schedule") {
     CHECK(ledger.priority(1, {0}) == doctest::Approx(0.5 / (50.0 / 300)));
   }
 
+  TEST_CASE("who came after the shares were divided has no claim before all who have a share") {
+    // Two types, two jobs with half of each; rounds of 100 s, of which half is on the account from the start.
+    Ledger ledger(2, Seconds(100));
+    ledger.add({0});
+    ledger.add({1});
+    ledger.reset(0);
+    Shares shares(2, 2);
+    for (const std::size_t job : {0, 1})
+      for (const std::uint32_t type : {0U, 1U}) shares.at(job, {type}) = 0.5;
+    ledger.assign(shares);
+    for (const double ran_s : {0.0, 100.0, 1e6}) {
+      if (ran_s > 0) ledger.record(0, {0}, ran_s);
+      ledger.add({7});
+      const std::size_t newcomer = *ledger.find({7});
+      for (const std::uint32_t type : {0U, 1U}) {
+        CAPTURE(type);
+        CHECK(ledger.entity(newcomer).is_new);
+        CHECK(ledger.priority(newcomer, {type}) == 0);
+        CHECK(ledger.priority(0, {type}) > 0);
+        CHECK(ledger.priority(1, {type}) > 0);
+      }
+      ledger.remove_done([](JobId job) { return job == JobId{7}; });
+    }
+    // With the next shares it has one, and half a round of the time given like everybody: (1/3) / (50 / 150).
+    ledger.add({7});
+    ledger.reset(0);
+    Shares three(3, 2);
+    for (const std::size_t job : {0, 1, 2}) three.at(job, {0}) = 1.0 / 3;
+    ledger.assign(three);
+    CHECK_FALSE(ledger.entity(2).is_new);
+    CHECK(ledger.priority(2, {0}) == doctest::Approx(1));
+    CHECK(ledger.priority(2, {1}) == 0);
+  }
+
+  TEST_CASE("a newcomer without a share runs when those that have one leave a GPU") {
+    // One GPU, rounds of 100 s from 10 on, shares no sooner than 1,000 s after the last. A has all of the GPU until 310; B, there
+    // since 50, follows.
+    Rules rules = find_rules("ideal");
+    rules.shares_round = Seconds(100);
+    rules.least_between_decisions = Seconds(1000);
+    const JobMix mix = mix_of({{10, 1, {300}}, {50, 1, {100}}});
+    CHECK(ends_s(run(mix, fleet_of({1}), rules, "max_min")) == std::vector{310.0, 410.0});
+    // With a GPU more it begins with the next round.
+    CHECK(ends_s(run(mix, fleet_of({2}), rules, "max_min")) == std::vector{310.0, 210.0});
+  }
+
   TEST_CASE("two jobs share GPUs only where asked, and as the rates say") {
     JobMix mix = mix_of({{0, 1, {1000}}, {0, 1, {1000}}});
     // Beside each other each keeps 0.8 of its speed.

@@ -244,6 +244,35 @@ TEST_CASE("factors of measured steps move the phase they are of") {
   CHECK(both.whole_ms.mean() == doctest::Approx(2 * plain.whole_ms.mean()).epsilon(0.02));
 }
 
+TEST_CASE("new requests leave free the pages below the watermark, but for one that is alone") {
+  // Eight pages, requests of two: the n-th begins where 2 n pages and those of the watermark, rounded down, are there.
+  SmallServer server("vllm_v0");
+  REQUIRE(server.profile.admission == EngineAdmission::AsNeeded);
+  const std::int64_t page = server.profile.block_tokens;
+  std::vector<Request> requests(4);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    requests[i].number = i;
+    requests[i].input = 2 * page - 1;
+    requests[i].output = 1;
+  }
+  struct Row {
+    double watermark;
+    std::int64_t at_once;
+  };
+  for (const Row& row : {Row{0, 4}, {0.24, 3}, {0.25, 3}, {0.5, 2}, {0.7, 1}, {0.9, 1}}) {
+    CAPTURE(row.watermark);
+    server.profile.watermark = row.watermark;
+    server.reprice();
+    std::int64_t at_once = 0;
+    RunOptions options;
+    options.on_request = [&](const Request& r) { at_once += r.start == r.arrival ? 1 : 0; };
+    const RunResult run_of_four = run(server.pool(8), *replay(requests), options);
+    CHECK(run_of_four.requests == 4);
+    CHECK(at_once == row.at_once);
+    CHECK(run_of_four.totals.most_blocks == 2 * row.at_once);
+  }
+}
+
 TEST_CASE("an engine that reserves all pages never preempts") {
   SmallServer server("tensorrt_llm");
   const RunResult r = run_load(server.pool(60), SmallServer::load(50, 200));

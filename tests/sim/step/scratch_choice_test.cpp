@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "hwspecs/loaders/gpu_loader.hpp"
 #include "models/ops.hpp"
@@ -115,6 +116,79 @@ TEST_CASE("throughput does not collapse while the step still fits") {
       ++fitting;
     }
     CHECK(fitting > 2);
+  }
+}
+
+/// What a step's ops take that a library has several algorithms for, on a GPU of so much memory; nothing: it does not fit.
+std::optional<Seconds> time_of_choices(const NetworkGraph& step, const GpuSpec& gpu,
+                                       const FrameworkProfile& framework, PrecisionMode precision,
+                                       Bytes* largest = nullptr) {
+  const Prediction prediction = predict_step({.graph = step,
+                                              .gpu = gpu,
+                                              .cost = binary().cost(),
+                                              .framework = framework,
+                                              .precision = precision});
+  Seconds time{};
+  const auto& ops = prediction.priced.lowered->ops;
+  for (std::size_t i = 0; i < ops.size(); ++i) {
+    if (ops[i].candidates.size() < 2) continue;
+    time += prediction.priced.choices[i].duration;
+    for (const Candidate& candidate : ops[i].candidates) {
+      if (largest != nullptr && candidate.workspace <= ops[i].workspace_limit)
+        *largest = max(*largest, candidate.workspace);
+    }
+  }
+  return prediction.memory.fits ? std::optional(time) : std::nullopt;
+}
+
+TEST_CASE("where memory is short a step is as fast as with any lower bound on scratch") {
+  const GpuCatalog gpus = GpuCatalog::embedded();
+  struct Row {
+    const char* network;
+    const char* gpu;
+    const char* framework;
+    PrecisionMode precision;
+    std::int64_t batch;
+  };
+  const Row rows[] = {
+      {"vgg16", "t4", "pytorch", PrecisionMode::Amp, 128},
+      {"vgg16", "v100_sxm2_16gb", "pytorch", PrecisionMode::Fp32, 64},
+      {"vgg16", "k80", "pytorch", PrecisionMode::Fp32, 64},
+      {"alexnet", "p100_pcie_16gb", "pytorch", PrecisionMode::Fp32, 512},
+      {"resnet50", "t4", "pytorch", PrecisionMode::Fp32, 32},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.network);
+    CAPTURE(row.gpu);
+    const NetworkGraph step = make_step_graph(build_network(row.network, {.batch = row.batch}),
+                                              Phase::Train, {.optimizer = "momentum"});
+    const FrameworkProfile framework = find_framework(row.framework);
+    GpuSpec gpu = gpus.find(row.gpu);
+    gpu.memory = Bytes(1e12);
+    Bytes largest{};
+    const auto whole = time_of_choices(step, gpu, framework, row.precision, &largest);
+    const Bytes needed = predict_step({.graph = step, .gpu = gpu, .cost = binary().cost(), .framework = framework, .precision = row.precision}).memory.needed;
+    REQUIRE(whole);
+    // Ever less memory than the fastest algorithms need.
+    int fitting = 0, slower = 0;
+    for (double share = 1; share > 0.5; share *= 0.97) {
+      gpu.memory = needed * share;
+      CAPTURE(share);
+      const auto best = time_of_choices(step, gpu, framework, row.precision);
+      if (!best) break;
+      ++fitting;
+      MESSAGE(row.network << ' ' << row.gpu << ' ' << share << ' ' << *best / *whole);
+      for (Bytes cap = largest; cap > Bytes(1 << 20); cap = cap * 0.5) {
+        FrameworkProfile bounded = framework;
+        bounded.convolutions.workspace_limit = min(framework.convolutions.workspace_limit, cap);
+        const auto other = time_of_choices(step, gpu, bounded, row.precision);
+        CAPTURE(cap.in_bytes());
+        if (other) CHECK(*best <= *other * (1 + 1e-9));
+        if (other && *best < *other) ++slower;
+      }
+    }
+    CHECK(fitting > 2);
+    MESSAGE(fitting << " " << slower);
   }
 }
 

@@ -82,6 +82,33 @@ TEST_CASE("what waits for longer work comes later, and nothing else does") {
   CHECK(step_us(program) == 30 + 10 + 8 + 12);
 }
 
+TEST_CASE("a call that no longer has to wait takes what such a call takes alone") {
+  // The first wait returns at 128, 8 us after the kernel; the second, of an idle GPU, takes 2 us.
+  const std::string events =
+      step(1, 0, 140) + "," + launch(10, 4, 1) + "," + call("cudaDeviceSynchronize", 30, 98, 2) +
+      "," + call("cudaDeviceSynchronize", 130, 2, 3) + "," + kernel("a", 20, 100, 1);
+  const ReplayBuild build = rebuild(events);
+  CHECK(build.account.host_waits == 2);
+  struct Row {
+    const char* what;
+    std::int64_t kernel_us, step_us;
+  };
+  const Row rows[] = {
+      {"as recorded", 100, 140},
+      {"30 us longer, and so is the step", 130, 170},
+      // 30, 2 of the call, 2 until the next, 2 of that, 8 to the end.
+      {"ended before the call begins", 1, 30 + 2 + 2 + 2 + 8},
+      // Ends at 29, 8 us later the host goes on: 37, then 2, 2 and 8.
+      {"ended 1 us before it, and the host hears of it 8 us later", 9, 29 + 8 + 2 + 2 + 8},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    ReplayProgram program = build.program;
+    program.tasks[find_task(program, "a")].duration_ns = row.kernel_us * 1000;
+    CHECK(step_us(program) == row.step_us);
+  }
+}
+
 TEST_CASE("streams wait for events, recorded or inferred from the order of calls") {
   const std::string events = launch(0, 4, 1) + "," + call("cudaEventRecord", 5, 1, 2) + "," +
                              call("cudaStreamWaitEvent", 7, 1, 3) + "," + launch(10, 4, 4) + "," +
