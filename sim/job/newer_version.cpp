@@ -8,11 +8,10 @@
 
 #include "hwspecs/software/software_version.hpp"
 #include "sim/base/text.hpp"
+#include "sim/step/interval.hpp"
 
 namespace tracecast {
 namespace {
-
-constexpr double kNinety = 1.645;  // standard deviations to either end of a 90 % interval
 
 std::string_view value_of(const FrameworkProfile& framework, std::string_view field) {
   const auto found = std::find_if(framework.values.begin(), framework.values.end(),
@@ -38,7 +37,7 @@ std::string newer_version_note(std::string_view software, std::string_view versi
   return fmt::format(
       "{} {} is newer than {}, the newest that is known: priced as that one; its steps may take "
       "{:.0f} % more or less (guessed), which the interval holds",
-      software, version, known, 100 * std::expm1(kNinety * log_sd));
+      software, version, known, 100 * (interval90(1, log_sd).high - 1));
 }
 
 std::optional<std::string> widen_if_newer(FrameworkProfile& framework, std::string_view version) {

@@ -30,8 +30,8 @@ std::optional<double> PredictedRates::find(const RateTables::Program& program,
   const Cell& cell = matrix.at(0, 0);
   const auto samples_of_step =
       static_cast<double>(program.global_batch > 0 ? program.global_batch : job.batch);
-  // What the network does not read, or nobody knows.
-  if (!cell.refused.empty() && !program.data.empty()) predictor_.predict(job, place);
+  // Data that the network does not read, or that nobody knows: throws what says so.
+  if (!cell.refused.empty() && !program.data.empty()) (void)predictor_.predict(job, place);
   std::optional<double> rate;
   if (cell.refused.empty()) rate = cell.fits ? cell.samples_per_s.value / samples_of_step : 0.0;
   return known_.emplace(key, rate).first->second;

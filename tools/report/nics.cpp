@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "tools/command/amounts.hpp"
+#include "sim/base/text.hpp"
 
 namespace tracecast {
 
