@@ -46,11 +46,12 @@ class Finder {
         sum_.add(FabricLinkId{first + use.link.index}, use.weight);
       }
     }
-    if (nodes.size() > 1) between(nodes);
-    if (ways_.channels == 0) ways_.channels = 1;
+    const std::size_t rails = nodes.size() > 1 ? between(nodes) : 0;
     ways_.uses = sum_.take();
     if (few_) keep_few();
     ways_.bandwidth = slowest(ways_.uses, fabric_).value_or(BytesPerSecond(0));
+    if (rails > 0) open_rails(static_cast<int>(rails));
+    if (ways_.channels == 0) ways_.channels = 1;
     return std::move(ways_);
   }
 
@@ -209,7 +210,8 @@ class Finder {
   }
 
   /// Every node's NICs carry equal shares, NIC i of one node to NIC i of the next.
-  void between(const std::vector<Node>& nodes) {
+  /// So many each has, which is the answer.
+  std::size_t between(const std::vector<Node>& nodes) {
     std::size_t rails = 0;
     for (const NodeKind& kind : kinds_) rails = std::max(rails, kind.gates.size());
     const auto gate = [&](const Node& node, std::size_t rail) {
@@ -233,13 +235,16 @@ class Finder {
             max(ways_.network_latency, fabric_.link(fabric_.network_link(sender)).latency);
       }
     }
-    // A NIC of 200 Gb/s and more has two channels: one of them falls short of 25 GB/s.
     const Rank first = gate(nodes.front(), 0).second;
     const FabricLink& nic = fabric_.link(fabric_.network_link(first));
     ways_.is_infiniband = nic.kind == FabricLinkKind::Infiniband;
-    const BytesPerSecond rail = nic.bandwidth;
-    const int channels = static_cast<int>(rails);
-    open(rail >= BytesPerSecond(24e9) ? 2 * channels : channels);
+    return rails;
+  }
+  /// A rail of 200 Gb/s and more has two channels: one of them falls short of 25 GB/s. What counts is what the whole way
+  /// carries: a faster NIC behind the same PCIe takes no more of the GPU.
+  void open_rails(int rails) {
+    constexpr BytesPerSecond kOfOneChannel(24e9);
+    open(ways_.bandwidth / rails >= kOfOneChannel ? 2 * rails : rails);
   }
   [[nodiscard]] bool is_of(const Node& node, FabricLinkId link) const {
     const std::uint32_t first = fabric_.first_link(node.id).index;
