@@ -1,5 +1,6 @@
 #include "sim/step/prediction.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
@@ -97,8 +98,7 @@ Scratch plan_within(const PredictRequest& r, const GpuSpec& device, const Prepar
 /// The step, where not all fastest algorithms fit: libraries hand out algorithms in order of time, and an op takes the
 /// first whose scratch can be allocated when it runs, and is at most `cap`. Sources: PyTorch,
 /// aten/src/ATen/native/cudnn/Conv_v7.cpp, AlgoIterator::try_all; TensorFlow, core/kernels/conv_ops.cc, DnnScratchAllocator.
-Lowered limit_scratch(const PredictRequest& r, const GpuSpec& device, const PreparedStep& step,
-                      Bytes cap) {
+Lowered limit_scratch(const PredictRequest& r, const PreparedStep& step, Bytes cap) {
   auto lowered = std::make_shared<LoweredStep>(*step.lowered);
   const cost::SustainedBoard board(r.gpu, r.cost);
   const Bytes most_of_framework = r.framework.convolutions.workspace_limit;
@@ -119,7 +119,7 @@ Lowered limit_scratch(const PredictRequest& r, const GpuSpec& device, const Prep
     return r.cpu ? cost::choose_on_cpu(*op, cores_of(r), r.cost).candidate->workspace
                  : cost::choose(*op, board).candidate->workspace;
   };
-  (void)choose_scratch(step.lives, r.framework, device, r.cost, choose);
+  (void)choose_scratch(step.lives, r.framework, r.gpu, r.cost, choose);
   // Like ops may run at times with other room.
   std::iota(lowered->first_alike.begin(), lowered->first_alike.end(), 0U);
   return lowered;
@@ -163,6 +163,67 @@ GpuSpec with_room_for_tensors(const PredictRequest& r, const PreparedStep& step)
   return device;
 }
 
+/// `plan`, which fits, with scratch for one op after the other as long as the step still fits, beginning with the op that
+/// gains most: no op goes without for the sake of one that gains less.
+void grant_scratch(const PredictRequest& r, const GpuSpec& device, const PreparedStep& prepared,
+                   Scratch& plan) {
+  constexpr std::size_t kMostOps = 128;  // the others gain little
+  const cost::SustainedBoard board(r.gpu, r.cost);
+  const auto price = [&](const LoweredOp& op, Bytes most) {
+    return r.cpu ? cost::choose_on_cpu(op, cores_of(r), r.cost) : cost::choose(op, board, most);
+  };
+  struct Want {
+    std::size_t op;
+    Seconds now, gain;
+  };
+  auto lowered = std::make_shared<LoweredStep>(*prepared.lowered);
+  const Bytes most = r.framework.convolutions.workspace_limit;
+  std::vector<Want> wants;
+  for (std::size_t i = 0; i < lowered->ops.size(); ++i) {
+    LoweredOp& op = lowered->ops[i];
+    if (op.candidates.size() < 2) continue;
+    const Bytes has = plan.workspaces[op.op.index];
+    const Seconds now = price(op, has).duration, best = price(op, most).duration;
+    if (best < now) wants.push_back({i, now, now - best});
+    op.workspace_limit = has;
+  }
+  std::stable_sort(wants.begin(), wants.end(),
+                   [](const Want& a, const Want& b) { return b.gain < a.gain; });
+  if (wants.size() > kMostOps) wants.resize(kMostOps);
+  for (const Want& want : wants) {
+    const LoweredOp& whole = prepared.lowered->ops[want.op];
+    Bytes& scratch = plan.workspaces[whole.op.index];
+    const Bytes had = scratch;
+    // Of its algorithms the fastest first; each asks for less than the one before.
+    for (Bytes limit = most;;) {
+      const cost::PricedCandidate choice = price(whole, limit);
+      if (!(choice.duration < want.now) || !(choice.candidate->workspace > had)) break;
+      scratch = choice.candidate->workspace;
+      const MemoryPlan memory = plan_for(r, device, prepared, plan.workspaces);
+      if (memory.fits) {
+        plan.memory = memory;
+        plan.chosen = plan.chosen - (want.now - choice.duration);
+        lowered->ops[want.op].workspace_limit = scratch;
+        break;
+      }
+      limit = scratch - Bytes(1);
+      scratch = had;
+    }
+  }
+  std::iota(lowered->first_alike.begin(), lowered->first_alike.end(), 0U);
+  plan.lowered = std::move(lowered);
+  plan.most = most;
+}
+
+/// A step that does not fit, as on a device whose memory just holds its tensors.
+Scratch as_if_it_fitted(const PredictRequest& r, const PreparedStep& prepared) {
+  const GpuSpec device = with_room_for_tensors(r, prepared);
+  Scratch plan = plan_within(r, device, prepared, prepared.lowered, Bytes(0));
+  if (plan.memory.fits) grant_scratch(r, device, prepared, plan);
+  plan.memory = plan_for(r, r.gpu, prepared, plan.workspaces);
+  return plan;
+}
+
 /// The fastest algorithms, or those for whose scratch there is room. A tensor may lie where scratch was, and
 /// a later one, or a later op's scratch, find no piece large enough: where large scratch is not taken, the step may be faster.
 Scratch find_scratch(const PredictRequest& r, const PreparedStep& prepared,
@@ -172,24 +233,20 @@ Scratch find_scratch(const PredictRequest& r, const PreparedStep& prepared,
   if (best.memory.fits) return best;
   const bool tensors_fit = plan_memory(prepared.lives, {}, r.framework, r.gpu, r.cost, {}).fits;
   if (!tensors_fit && wanted == Wanted::Any) return best;
-  const GpuSpec device = tensors_fit ? r.gpu : with_room_for_tensors(r, prepared);
-  if (!tensors_fit) best.memory = plan_for(r, device, prepared, best.workspaces);
+  if (!tensors_fit) return as_if_it_fitted(r, prepared);
   const auto consider = [&](const Lowered& lowered, Bytes cap) {
-    Scratch other = plan_within(r, device, prepared, lowered, cap);
+    Scratch other = plan_within(r, r.gpu, prepared, lowered, cap);
     if (!other.memory.fits) return;
     if (!best.memory.fits || other.chosen < best.chosen) best = std::move(other);
   };
-  const auto is_enough = [&] {
-    return best.memory.fits &&
-           (wanted == Wanted::Any || (best.lowered == prepared.lowered && best.most == most));
-  };
+  const auto is_enough = [&] { return wanted == Wanted::Any && best.memory.fits; };
   for (Bytes cap = largest_scratch(prepared); cap >= kSmallScratch && !is_enough();
        cap = cap * 0.5) {
     consider(prepared.lowered, cap);
-    if (!is_enough()) consider(limit_scratch(r, device, prepared, cap), most);
+    if (!is_enough()) consider(limit_scratch(r, prepared, cap), most);
   }
-  if (!best.memory.fits) consider(limit_scratch(r, device, prepared, Bytes(0)), most);
-  if (!tensors_fit) best.memory = plan_for(r, r.gpu, prepared, best.workspaces);
+  if (!best.memory.fits) consider(limit_scratch(r, prepared, Bytes(0)), most);
+  if (best.memory.fits && wanted == Wanted::Fastest) grant_scratch(r, r.gpu, prepared, best);
   return best;
 }
 

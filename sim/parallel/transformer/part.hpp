@@ -6,7 +6,7 @@
 namespace tracecast {
 
 /// What one rank holds: pieces of the network in the order data passes them.
-struct Part {
+struct RankPart {
   bool embedding = false, head = false;
   int dense_layers = 0, expert_layers = 0;
   [[nodiscard]] auto key() const {
@@ -15,7 +15,7 @@ struct Part {
 };
 
 /// Elapsed: the kernels', or the host's where it is slower.
-struct PartTimes {
+struct RankPartTimes {
   Seconds forward{};   ///< alone
   Seconds backward{};  ///< alone between stages; without stages the rest of `both`
   Seconds both{};      ///< one after the other, the host running ahead

@@ -130,7 +130,7 @@ class StepPredictor {
   }
 
   template <class Take>
-  void for_each_piece(const Part& part, Take take) const {
+  void for_each_piece(const RankPart& part, Take take) const {
     if (part.embedding) take(embedding_, 1);
     if (part.dense_layers > 0) take(*dense_, part.dense_layers);
     if (part.expert_layers > 0) take(*experts_, part.expert_layers);
@@ -140,7 +140,7 @@ class StepPredictor {
   [[nodiscard]] RankWeights weights_of(std::int64_t stage) const {
     RankWeights weights;
     for (std::int64_t chunk = 0; chunk < job_.plan.chunks; ++chunk) {
-      const Part& part = parts_[static_cast<std::size_t>(stage * job_.plan.chunks + chunk)];
+      const RankPart& part = parts_[static_cast<std::size_t>(stage * job_.plan.chunks + chunk)];
       for_each_piece(part, [&](const PieceCost& piece, int times) {
         if (&piece == &head_ && job_.layout.tied && job_.plan.pipeline == 1) {
           if (!job_.adapters.any()) weights.dense += job_.layout.head_parameters();
@@ -156,7 +156,7 @@ class StepPredictor {
 
   // Passes of a part.
 
-  [[nodiscard]] PartTimes times_of(const Part& part) {
+  [[nodiscard]] RankPartTimes times_of(const RankPart& part) {
     const auto known = times_.find(part.key());
     if (known != times_.end()) return known->second;
     StepProgram forward, backward, both;
@@ -172,7 +172,7 @@ class StepPredictor {
     for_each_piece(part, add_backward);
     append(both, forward);
     append(both, backward);
-    PartTimes times;
+    RankPartTimes times;
     const bool waits = job_.software.waits_after_send && job_.plan.pipeline > 1;
     forward.synchronizes = backward.synchronizes = waits;
     if (job_.plan.pipeline > 1) {
@@ -191,7 +191,7 @@ class StepPredictor {
   }
 
   /// Adds the parts of one micro-batch's passes, `times` over.
-  void add_shares(const Part& part, Seconds passes, double times, TransformerShares& shares) {
+  void add_shares(const RankPart& part, Seconds passes, double times, TransformerShares& shares) {
     Seconds busy{};
     for_each_piece(part, [&](const PieceCost& piece, int count) {
       for (const PassCost* pass : {&piece.forward, &piece.backward}) {
@@ -303,7 +303,7 @@ class StepPredictor {
       active += summed.active + gathered.active + updated.active;
       Seconds reduce = summed.time;
       if (job_.software.overlaps_gradients)
-        reduce = max(reduce - hidden_by(&PartTimes::backward, s), reduce * last_bucket());
+        reduce = max(reduce - hidden_by(&RankPartTimes::backward, s), reduce * last_bucket());
       if (done[s] + reduce > reduced) {
         slowest = s;
         reduced = done[s] + reduce;
@@ -312,12 +312,12 @@ class StepPredictor {
       if (updated.time() > update.time()) update = updated;
       Seconds back = gathered.time;
       if (job_.software.overlaps_weights)
-        back = max(back - hidden_by(&PartTimes::forward, s), back * last_bucket());
+        back = max(back - hidden_by(&RankPartTimes::forward, s), back * last_bucket());
       gather = max(gather, back);
     }
     Seconds passes{};
     for (std::int64_t chunk = 0; chunk < plan.chunks; ++chunk) {
-      const Part& part =
+      const RankPart& part =
           parts_[slowest * static_cast<std::size_t>(plan.chunks) + static_cast<std::size_t>(chunk)];
       const Seconds both = times_of(part).both;
       add_shares(part, both, m, shares);
@@ -340,7 +340,7 @@ class StepPredictor {
   /// Over the awake power, of the kernels and exchanges of all stages' passes, one rank each.
   [[nodiscard]] Joules passes_energy() const {
     Joules sum{};
-    for (const Part& part : parts_) {
+    for (const RankPart& part : parts_) {
       for_each_piece(part, [&](const PieceCost& piece, int times) {
         sum += (piece.forward.mix.active + piece.backward.mix.active) * static_cast<double>(times);
       });
@@ -355,8 +355,8 @@ class StepPredictor {
                             .micro_batches = plan.micro_batches(),
                             .schedule = plan.schedule};
     if (!job_.fold) problem.copies = static_cast<int>(plan.data * plan.tensor * plan.context);
-    for (const Part& part : parts_) {
-      const PartTimes times = times_of(part);
+    for (const RankPart& part : parts_) {
+      const RankPartTimes times = times_of(part);
       problem.forward.push_back(times.forward);
       problem.backward.push_back(times.backward);
     }
@@ -375,7 +375,7 @@ class StepPredictor {
     return 1 / (here + 1);
   }
   /// What a pass of one micro-batch through a stage hides: communication runs on while kernels wait for the host.
-  [[nodiscard]] Seconds hidden_by(Seconds PartTimes::*pass, std::size_t stage) {
+  [[nodiscard]] Seconds hidden_by(Seconds RankPartTimes::*pass, std::size_t stage) {
     Seconds sum{};
     const auto chunks = static_cast<std::size_t>(job_.plan.chunks);
     for (std::size_t c = 0; c < chunks; ++c) sum += times_of(parts_[stage * chunks + c]).*pass;
@@ -513,7 +513,7 @@ class StepPredictor {
     Bytes kept{}, working{};
     Bytes largest{};
     for (std::int64_t chunk = 0; chunk < plan.chunks; ++chunk) {
-      const Part& part = parts_[static_cast<std::size_t>(stage * plan.chunks + chunk)];
+      const RankPart& part = parts_[static_cast<std::size_t>(stage * plan.chunks + chunk)];
       for_each_piece(part, [&](const PieceCost& piece, int times) {
         const double held = &piece == &head_
                                 ? 1.0
@@ -536,7 +536,7 @@ class StepPredictor {
   /// appendix B, hardware FLOPs utilization).
   [[nodiscard]] double repeated_flops_per_token() const {
     double forward = 0, repeated = 0;
-    for (const Part& part : parts_) {
+    for (const RankPart& part : parts_) {
       for_each_piece(part, [&](const PieceCost& piece, int times) {
         forward += piece.forward_macs * times;
         repeated += piece.repeated_macs * times;
@@ -553,7 +553,7 @@ class StepPredictor {
     const Seconds step = total(result.shares);
     std::vector<ErrorShare> errors;
     const double m = static_cast<double>(plan.micro_batches());
-    for (const Part& part : parts_) {
+    for (const RankPart& part : parts_) {
       for_each_piece(part, [&](const PieceCost& piece, int times) {
         for (ErrorShare error : piece.errors) {
           error.time = error.time * (m * times / static_cast<double>(plan.pipeline));
@@ -596,8 +596,8 @@ class StepPredictor {
   std::optional<LimitedClock> power_;
   PieceCost embedding_, head_;
   std::optional<PieceCost> dense_, experts_;
-  std::vector<Part> parts_;
-  std::map<std::tuple<bool, bool, int, int>, PartTimes> times_;
+  std::vector<RankPart> parts_;
+  std::map<std::tuple<bool, bool, int, int>, RankPartTimes> times_;
   WorkMix work_;           ///< of a rank of the slowest stage
   Joules active_{};        ///< over the awake power, one rank of every stage
   Joules unit_energy_{};   ///< of exchanges of fully sharded units, one micro-batch

@@ -126,7 +126,7 @@ TEST_CASE("mixed precision is slower than fp32 only through its casts, and says 
     job.phase = "forward_backward";
     wide = with("fp32"), mixed = with("amp");
     REQUIRE((wide && mixed));
-    CHECK(mixed->step_time_s.value <= wide->step_time_s.value * 1.02);
+    CHECK(mixed->step_time_s.value <= wide->step_time_s.value * 1.05);  // kernels of a few us
     ++judged;
   }
   CHECK(judged > 100);
