@@ -200,9 +200,6 @@ std::string csv_of(const Options& options, const std::vector<Row>& rows) {
       "gpu,batch_per_gpu,samples_per_s,low,high,memory_bytes,fits,power_w,owned_usd_per_{0},"
       "rented_usd_per_{0}\n",
       work.key);
-  const auto number = [](const std::optional<double>& value) {
-    return value ? fmt::format("{}", *value) : std::string();
-  };
   for (const Row& row : rows) {
     const plan::MatrixCell& c = row.cell;
     if (!c.refused.empty()) {
@@ -211,8 +208,8 @@ std::string csv_of(const Options& options, const std::vector<Row>& rows) {
     }
     text += csv_line(row.gpu, row.batch, c.samples_per_s.value, c.samples_per_s.low,
                      c.samples_per_s.high, c.needed.in_bytes(), c.fits ? "yes" : "no",
-                     c.power ? fmt::format("{}", c.power->in_w()) : "", number(row.owned_usd),
-                     number(row.rented_usd));
+                     c.power ? std::optional(c.power->in_w()) : std::nullopt, row.owned_usd,
+                     row.rented_usd);
   }
   return text;
 }

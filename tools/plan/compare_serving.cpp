@@ -167,18 +167,15 @@ std::string serving_rows_csv(const std::vector<ServingRow>& rows) {
   std::string text =
       "gpu,in_flight,requests_per_s,tokens_per_s,ttft_ms,tpot_ms,tpot_low,tpot_high,power_w,"
       "owned_usd_per_million_tokens,rented_usd_per_million_tokens\n";
-  const auto word = [](const std::optional<double>& value) {
-    return value ? fmt::format("{}", *value) : std::string();
-  };
   for (const ServingRow& row : rows) {
     const std::string in_flight = row.in_flight > 0 ? std::to_string(row.in_flight) : "";
     if (!row.refused.empty()) {
       text += csv_line(row.gpu, in_flight, row.rate, "", "", "", "", "", "", "", "");
       continue;
     }
-    text += csv_line(row.gpu, in_flight, word(row.rate), row.tokens_per_s.value, row.first_ms.value,
+    text += csv_line(row.gpu, in_flight, row.rate, row.tokens_per_s.value, row.first_ms.value,
                      row.token_ms.value, row.token_ms.low, row.token_ms.high, row.power_w,
-                     word(row.owned_usd), word(row.rented_usd));
+                     row.owned_usd, row.rented_usd);
   }
   return text;
 }

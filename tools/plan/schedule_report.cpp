@@ -193,13 +193,12 @@ std::string schedule_csv(const ScheduleSetting& setting,
   std::string text =
       "policy,rules,jobs,avg_jct_s,median_jct_s,p99_jct_s,makespan_s,utilization,avg_wait_s,"
       "avg_slowdown,fairness,preemptions,energy_kwh,cost_usd\n";
-  const auto number = [](const std::optional<double>& v) { return v ? fmt::format("{}", *v) : ""; };
   for (const ScheduleAnswer& answer : answers) {
     const plan::Summary& s = answer.summary;
-    text += csv_line(answer.policy, setting.rules.id, s.jobs, s.mean_jct.in_s(),
-                     s.median_jct.in_s(), s.p99_jct.in_s(), s.makespan.in_s(), s.utilization,
-                     s.mean_wait.in_s(), s.mean_slowdown, s.fairness, s.preemptions,
-                     number(s.energy_kwh), number(s.cost_usd));
+    text +=
+        csv_line(answer.policy, setting.rules.id, s.jobs, s.mean_jct.in_s(), s.median_jct.in_s(),
+                 s.p99_jct.in_s(), s.makespan.in_s(), s.utilization, s.mean_wait.in_s(),
+                 s.mean_slowdown, s.fairness, s.preemptions, s.energy_kwh, s.cost_usd);
   }
   return text;
 }

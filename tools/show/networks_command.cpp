@@ -11,6 +11,7 @@
 #include "models/zoo/parts/network_word.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
+#include "sim/job/job.hpp"
 #include "tools/command/amounts.hpp"
 #include "tools/command/csv.hpp"
 #include "tools/command/json_text.hpp"

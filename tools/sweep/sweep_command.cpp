@@ -41,9 +41,9 @@ struct SweepFlags {
 volatile std::sig_atomic_t asked_to_stop = 0;
 
 /// Seconds from the wish to stop to the end whatever goes on: a point may be long, and so may be what is read for it.
-constexpr unsigned kPatience_s = 2;
+constexpr unsigned kPatienceSeconds = 2;
 
-/// While it lives an interrupt asks for an end in order, and gets one at the latest after kPatience_s: rows that are in the
+/// While it lives an interrupt asks for an end in order, and gets one at the latest after kPatienceSeconds: rows that are in the
 /// file stay. A second one ends the program.
 class StopSignals {
  public:
@@ -51,7 +51,7 @@ class StopSignals {
     struct sigaction action {};
     action.sa_handler = [](int) {
       asked_to_stop = 1;
-      ::alarm(kPatience_s);
+      ::alarm(kPatienceSeconds);
     };
     action.sa_flags = static_cast<int>(SA_RESETHAND);
     asked_to_stop = 0;

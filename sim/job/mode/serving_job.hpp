@@ -52,8 +52,8 @@ struct ServingLoad {
   std::string disaggregate{};
 };
 
-/// Requests that show what so many in flight meet: twenty rounds of them and a thousand at least. Fewer are mostly the start, when
-/// all prompts stand in one queue.
+/// Requests that show what so many in flight meet: twenty rounds of them and a thousand at least, but no more than 400,000 where those
+/// are one round. Fewer are mostly the start, when all prompts stand in one queue.
 [[nodiscard]] std::uint64_t steady_requests(std::int64_t in_flight);
 
 /// A latency in ms: value and interval of the cost model, and half the 90 % confidence interval of the simulated figure.

@@ -29,9 +29,9 @@ class Restored {
 }  // namespace
 
 std::uint64_t steady_requests(std::int64_t in_flight) {
-  constexpr std::uint64_t kRounds = 20, kLeast = 1000;
-  return std::max(kLeast,
-                  kRounds * static_cast<std::uint64_t>(std::max<std::int64_t>(1, in_flight)));
+  constexpr std::uint64_t kRounds = 20, kLeast = 1000, kMost = 400'000;
+  const auto at_once = static_cast<std::uint64_t>(std::max<std::int64_t>(1, in_flight));
+  return std::max({kLeast, at_once, std::min(kMost, kRounds * at_once)});
 }
 
 double Served::State::saturated_rate(ServingLoad load) const {
