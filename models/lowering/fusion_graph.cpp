@@ -221,11 +221,12 @@ class Builder {
       return add_loop("bias_add", KernelClass::Elementwise, {all_of(raw), bias}, {sum}, y.elements,
                       1);
     }
+    const bool has_bias_gradient =
+        op.pass == Pass::BackwardWeights && has_bias && op.outputs.size() > 1;
+    const bool writes_it = context_.framework.fusion.bias_gradients;
+    if (has_bias_gradient && writes_it) node.writes.push_back(current_[op.outputs.back().index]);
     add_node(std::move(node));
-    if (op.pass == Pass::BackwardWeights && has_bias && op.outputs.size() > 1 &&
-        !context_.framework.fusion.bias_gradients) {
-      add_bias_gradient(op);
-    }
+    if (has_bias_gradient && !writes_it) add_bias_gradient(op);
   }
   void add_bias_gradient(const Op& op) {
     const ValueRead dy = all_of(context_.incoming_gradient(op));

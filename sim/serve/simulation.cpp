@@ -336,7 +336,12 @@ StaticResult run_static(StepPrice& price, const StaticBatch& batch,
     result.token_ms = token_us * 1e-3 / static_cast<double>(steps.size());
     result.token_log_sd = token_spread / token_us;
     std::sort(steps.begin(), steps.end());
-    result.median_token_ms = steps[steps.size() / 2] * 1e-3;
+    const auto at = [&](std::size_t percent) {
+      return steps[std::min(steps.size() - 1, steps.size() * percent / 100)] * 1e-3;
+    };
+    result.token_p50_ms = at(50);
+    result.token_p90_ms = at(90);
+    result.token_p99_ms = at(99);
   }
   return result;
 }

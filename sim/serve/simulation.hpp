@@ -70,7 +70,7 @@ struct StaticBatch {
 };
 struct StaticResult {
   double first_ms = 0, token_ms = 0, whole_ms = 0;
-  double median_token_ms = 0;
+  double token_p50_ms = 0, token_p90_ms = 0, token_p99_ms = 0;  ///< of the steps after the first
   double first_log_sd = 0, token_log_sd = 0, whole_log_sd = 0;
   StepTime first, middle;  ///< the prompts' step, and that of the middle token
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -9,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.hpp"
+#include "sim/job/other_sizes.hpp"
 #include "sim/job/predictor.hpp"
 #include "tests/properties/arithmetic.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -139,6 +141,14 @@ struct Asker::Memory {
     return answer;
   }
 
+  std::vector<OtherSize> better_sizes(const Command& command) {
+    Setting& setting = setting_of(command);
+    if (!setting.predictor) setting.predictor.emplace(setting.hardware);
+    const PredictQuestion q = predict_flags.read(command.words(), setting.hardware);
+    const Forecast forecast = setting.predictor->predict(q.job, q.job, q.parallelism);
+    return find_better_sizes(*setting.predictor, q.job, q.job, q.parallelism, forecast);
+  }
+
   Answer serve(const Command& command) {
     const ServedPlace asked = serve_flags.read(command.words());
     Served served(asked.question.job, asked.place, setting_of(command).hardware);
@@ -189,6 +199,15 @@ std::optional<Answer> Asker::ask(const Command& command) {
   } catch (const std::exception& bug) {
     return Answer{.rows = {}, .faults = {std::string("a bug of ours: ") + bug.what()}};
   }
+}
+
+bool Asker::names_kernels(const Command& command, bool is_length, std::int64_t least,
+                          std::int64_t most) {
+  const std::vector<OtherSize> sizes = memory_->better_sizes(command);
+  return std::any_of(sizes.begin(), sizes.end(), [&](const OtherSize& other) {
+    return (other.what == OtherSize::What::Length) == is_length && other.size >= least &&
+           other.size <= most;
+  });
 }
 
 std::vector<std::string> Asker::faults_in_json(const Command& command) {

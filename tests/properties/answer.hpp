@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,8 +21,6 @@ struct AnswerRow {
 /// What a command answers, as far as properties speak of it.
 struct Answer {
   std::vector<AnswerRow> rows;
-  /// Batches or lengths whose step the report says would run other kernels.
-  std::vector<std::string> changes{};
   std::vector<std::string> faults{};  ///< of its own arithmetic; empty: it adds up
 };
 
@@ -35,6 +34,9 @@ class Asker {
 
   /// Nothing: it is refused. What ends in a bug of ours is an answer without rows whose fault that is.
   [[nodiscard]] std::optional<Answer> ask(const Command& command);
+  /// Whether the report of `predict` names kernels that do better at a batch (or length) from `least` to `most`.
+  [[nodiscard]] bool names_kernels(const Command& command, bool is_length, std::int64_t least,
+                                   std::int64_t most);
   /// The page that people get, in JSON: what does not add up in it. For commands that `ask` reads otherwise.
   [[nodiscard]] std::vector<std::string> faults_in_json(const Command& command);
   /// Why the last question was refused.

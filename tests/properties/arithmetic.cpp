@@ -106,7 +106,8 @@ std::vector<std::string> faults_of(const ServingAnswer& a) {
        {&a.first_ms, &a.token_ms, &a.gap_ms, &a.whole_ms, &a.queue_ms}) {
     for (const ServedFigure* figure : {&latency->mean, &latency->p50, &latency->p90, &latency->p99})
       faults.interval("a latency", figure->interval);
-    faults.ordered("p50 and p90 of a latency", latency->p50.interval.value, latency->p90.interval.value);
+    faults.ordered("p50 and p90 of a latency", latency->p50.interval.value,
+                   latency->p90.interval.value);
     faults.ordered("p90 and p99", latency->p90.interval.value, latency->p99.interval.value);
   }
   faults.equal("tokens/s of a GPU times GPUs, and of all",

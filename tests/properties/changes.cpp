@@ -32,7 +32,9 @@ class Changes {
     const auto value = parse_integer(job_.value(flag));
     if (!value) return;
     const std::int64_t more = std::min(draw_.next_size(*value / step) * step, most);
-    if (more > *value) add(what, must, job_.with(flag, std::to_string(more)));
+    if (more <= *value) return;
+    add(what, must, job_.with(flag, std::to_string(more)));
+    changes_.back().flag = flag;
   }
   void add(std::string what, Must must, Command after) {
     changes_.push_back({std::move(what), must, job_, std::move(after)});

@@ -17,6 +17,7 @@ struct Change {
   std::string what;  ///< "more memory bandwidth"
   Must must = Must::NotSlow;
   Command before, after;
+  std::string flag{};  ///< whose size grew; empty: none did
 };
 
 /// The changes that a job of this kind is asked about.

@@ -133,7 +133,9 @@ void Draw::add_software(const GpuSpec& gpu, bool trains, Command& command) {
   if (chance(0.1)) command.add(chance(0.5) ? "--channels-last" : "--no-channels-last");
   if (!trains) return;
   static constexpr std::array kOptimizers{"sgd", "adam", "adamw", "lamb", "adagrad", "rmsprop"};
-  if (chance(0.3)) command.add("--optimizer", pick(kOptimizers));
+  const std::string phase = command.value("--phase");
+  if ((phase.empty() || phase == "train") && chance(0.3))
+    command.add("--optimizer", pick(kOptimizers));
   if (chance(0.08)) command.add("--recompute", chance(0.5) ? "full" : "selective");
 }
 
@@ -158,17 +160,16 @@ void Draw::add_board(const GpuSpec& gpu, Command& command) {
     command.add("--power-limit",
                 fmt::format("{:.0f}", std::ceil(least + random_.uniform() * (most - least) * 0.8)));
   } else if (chance(0.15)) {
-    command.add("--clock", fmt::format("{:.0f}", gpu.boost_clock.in_mhz() *
-                                                     (0.4 + 0.4 * random_.uniform())));
+    command.add("--clock",
+                fmt::format("{:.0f}", gpu.boost_clock.in_mhz() * (0.4 + 0.4 * random_.uniform())));
   }
 }
 
 void Draw::add_host(Command& command, std::int64_t gpus) {
-  if (chance(0.3)) {
-    static constexpr std::array kData{"real", "real", "memory", "imagenet"};
-    command.add("--data", pick(kData));
-  }
-  if (chance(0.3)) command.add("--cpu-threads", text(gpus * size_between(1, 16)));
+  if (!chance(0.35)) return;
+  const bool is_loaded = chance(0.75);
+  command.add("--data", is_loaded ? "real" : "memory");
+  if (is_loaded && chance(0.7)) command.add("--cpu-threads", text(gpus * size_between(1, 16)));
 }
 
 Command Draw::one_gpu() {

@@ -19,6 +19,7 @@
 #include "tools/predict/division_report.hpp"
 #include "tools/predict/explain_many.hpp"
 #include "tools/predict/measured_throughput.hpp"
+#include "tools/predict/other_sizes_report.hpp"
 #include "tools/predict/predict_options.hpp"
 #include "tools/predict/transformer_options.hpp"
 #include "tools/report/page.hpp"
@@ -196,6 +197,15 @@ int predict_command(PredictOptions& options, const GivenFlags& given) {
         options.measured, options.job, options.job, parallelism, predictor, forecast);
     answer = options.format == "json" ? with_measured(answer, measured)
                                       : answer + measured_text(measured);
+  }
+  if (options.dump.empty() && !options.explain && options.format != "csv") {
+    const std::vector<OtherSize> sizes =
+        find_better_sizes(predictor, options.job, options.job, parallelism, forecast);
+    if (options.format == "json") {
+      answer = with_other_sizes(answer, sizes);
+    } else {
+      answer += other_sizes_text(sizes, forecast);
+    }
   }
   write_answer(answer);
   const bool in_page = options.format == "text" && options.dump.empty() &&

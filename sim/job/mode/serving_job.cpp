@@ -367,12 +367,16 @@ void Served::State::add_static(ServingAnswer& a, const ServingLoad& load) {
   const double token_part = r.whole_ms - r.first_ms;
   r.first_ms *= factors.prompt_factor;
   r.token_ms *= factors.token_factor;
-  r.median_token_ms *= factors.token_factor;
   r.whole_ms = r.first_ms + token_part * factors.token_factor;
   for (double* sd : {&r.first_log_sd, &r.token_log_sd, &r.whole_log_sd}) *sd *= spread;
   a.first_ms = alike(r.first_ms, r.first_log_sd);
   a.token_ms = alike(r.token_ms, r.token_log_sd);
-  a.token_ms.p50 = {interval90(r.median_token_ms, r.token_log_sd), 0};
+  const auto of_step = [&](double ms) {
+    return ServedFigure{interval90(ms * factors.token_factor, r.token_log_sd), 0};
+  };
+  a.token_ms.p50 = of_step(r.token_p50_ms);
+  a.token_ms.p90 = of_step(r.token_p90_ms);
+  a.token_ms.p99 = of_step(r.token_p99_ms);
   a.gap_ms = a.token_ms;
   a.whole_ms = alike(r.whole_ms, r.whole_log_sd);
   a.log_sd = r.whole_log_sd;

@@ -1,0 +1,161 @@
+#include "sim/job/other_sizes.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "sim/base/error.hpp"
+#include "sim/job/layer_table.hpp"
+
+namespace tracecast {
+namespace {
+
+constexpr std::int64_t kRound = 8;
+constexpr double kRounding = 1e-3;  ///< a step that is shorter by less takes as long
+constexpr double kFallen = 0.85;
+constexpr std::size_t kMostLayers = 3;
+
+/// The least power of two up to 8, or multiple of 8, above `size`.
+std::int64_t round_above(std::int64_t size) {
+  std::int64_t round = 1;
+  while (round <= size && round < kRound) round *= 2;
+  return round > size ? round : (size / kRound + 1) * kRound;
+}
+/// The greatest below it; 0: none.
+std::int64_t round_below(std::int64_t size) {
+  if (size > kRound) return (size - 1) / kRound * kRound;
+  std::int64_t round = 1;
+  while (round * 2 < size) round *= 2;
+  return round < size ? round : 0;
+}
+
+/// What runs on one GPU; null: not told layer by layer.
+std::pair<const ResolvedJob*, const Prediction*> on_one_gpu(const Forecast& forecast) {
+  if (const auto* one = std::get_if<OneGpuDetails>(forecast.details.get()))
+    return {&one->job, &one->prediction};
+  if (const auto* many = std::get_if<ManyGpusDetails>(forecast.details.get()))
+    return {&many->job, &many->prediction.one_gpu};
+  if (const auto* servers = std::get_if<ServerDetails>(forecast.details.get()))
+    return {&servers->job, &servers->prediction.one_gpu};
+  return {nullptr, nullptr};
+}
+
+/// Layers that take longer than `allowed` times what they take in `other`, or more kernels, greatest loss first.
+std::vector<ChangedLayer> changed_layers(const Forecast& forecast, const Forecast& other,
+                                         double allowed) {
+  const auto [job, here] = on_one_gpu(forecast);
+  const auto [other_job, there] = on_one_gpu(other);
+  std::map<std::pair<std::string, std::string_view>, LayerRow> rows;
+  for (LayerRow& row : layer_table(*other_job, *there))
+    rows.emplace(std::pair(row.name, row.pass), std::move(row));
+  struct Loss {
+    Seconds time;
+    ChangedLayer layer;
+  };
+  std::vector<Loss> losses;
+  for (const LayerRow& row : layer_table(*job, *here)) {
+    const auto at = rows.find(std::pair(row.name, row.pass));
+    if (at == rows.end()) continue;
+    const LayerRow& was = at->second;
+    const Seconds loss = row.time - was.time * allowed;
+    if (!(loss > Seconds(0)) && row.num_kernels <= was.num_kernels) continue;
+    losses.push_back({loss,
+                      {.name = row.name,
+                       .kind = std::string(row.kind),
+                       .pass = std::string(row.pass),
+                       .algorithm = row.algorithm,
+                       .other_algorithm = was.algorithm,
+                       .kernels = row.num_kernels,
+                       .other_kernels = was.num_kernels,
+                       .time = row.time,
+                       .other_time = was.time}});
+  }
+  std::stable_sort(losses.begin(), losses.end(),
+                   [](const Loss& a, const Loss& b) { return a.time > b.time; });
+  if (losses.size() > kMostLayers) losses.resize(kMostLayers);
+  std::vector<ChangedLayer> layers;
+  for (Loss& loss : losses) layers.push_back(std::move(loss.layer));
+  return layers;
+}
+
+class Search {
+ public:
+  Search(const Predictor& predictor, const Job& job, const Place& place,
+         const Parallelism& parallelism, const Forecast& forecast)
+      : predictor_(predictor),
+        job_(job),
+        place_(place),
+        parallelism_(parallelism),
+        forecast_(forecast) {}
+
+  /// Told of where the other step is shorter.
+  void above(OtherSize::What what, std::int64_t size) {
+    const auto other = predict(what, size);
+    if (!other) return;
+    if (other->step_time_s.value < forecast_.step_time_s.value * (1 - kRounding))
+      add(what, size, *other, 1);
+  }
+  /// Told of where the other throughput is greater; layers may take as much longer as the batch is larger.
+  void below(std::int64_t size) {
+    if (size < 1 || is_known(OtherSize::What::Batch, size)) return;
+    const auto other = predict(OtherSize::What::Batch, size);
+    if (!other) return;
+    const double growth = static_cast<double>(job_.batch) / static_cast<double>(size);
+    if (forecast_.throughput_samples_per_s.value < other->throughput_samples_per_s.value * kFallen)
+      add(OtherSize::What::Batch, size, *other, growth);
+  }
+  [[nodiscard]] std::vector<OtherSize> take() { return std::move(found_); }
+
+ private:
+  [[nodiscard]] bool is_known(OtherSize::What what, std::int64_t size) const {
+    return std::any_of(found_.begin(), found_.end(), [&](const OtherSize& other) {
+      return other.what == what && other.size == size;
+    });
+  }
+  [[nodiscard]] std::optional<Forecast> predict(OtherSize::What what, std::int64_t size) const {
+    Job job = job_;
+    if (what == OtherSize::What::Batch) {
+      job.batch = size;
+    } else {
+      job.seq_len = size;
+    }
+    try {
+      Forecast other = predictor_.predict(job, place_, parallelism_);
+      if (other.fits() || !forecast_.fits()) return other;
+    } catch (const InputError&) {
+      // More positions than the network has, or more samples than may be asked for.
+    }
+    return std::nullopt;
+  }
+  void add(OtherSize::What what, std::int64_t size, const Forecast& other, double allowed) {
+    OtherSize found{.what = what,
+                    .size = size,
+                    .step_time_s = other.step_time_s.value,
+                    .samples_per_s = other.throughput_samples_per_s.value,
+                    .layers = changed_layers(forecast_, other, allowed)};
+    if (!found.layers.empty()) found_.push_back(std::move(found));
+  }
+
+  const Predictor& predictor_;
+  const Job& job_;
+  const Place& place_;
+  const Parallelism& parallelism_;
+  const Forecast& forecast_;
+  std::vector<OtherSize> found_;
+};
+
+}  // namespace
+
+std::vector<OtherSize> find_better_sizes(const Predictor& predictor, const Job& job,
+                                         const Place& place, const Parallelism& parallelism,
+                                         const Forecast& forecast) {
+  if (on_one_gpu(forecast).second == nullptr) return {};
+  Search search(predictor, job, place, parallelism, forecast);
+  search.above(OtherSize::What::Batch, round_above(job.batch));
+  if (job.seq_len) search.above(OtherSize::What::Length, round_above(*job.seq_len));
+  search.below(round_below(job.batch));
+  search.below(job.batch / 2);
+  return search.take();
+}
+
+}  // namespace tracecast
