@@ -43,7 +43,7 @@ Json with_column(const std::string& network, const std::string& phase, const std
                  const std::vector<std::string>& values) {
   std::string table =
       "gpu,gpus,framework,precision,network,phase,batch_per_gpu,samples_per_s," + column + "\n";
-  const std::string row = "rtx3090,1,pytorch,amp," + network + "," + phase + ",16,1000,";
+  const std::string row = "rtx3090,1,pytorch,amp," + network + "," + phase + ",64,1000,";
   table += row + "\n";
   for (const std::string& value : values) table += row + value + "\n";
   return validated(table)["rows"];
@@ -79,7 +79,7 @@ TEST_CASE("a row is predicted as its columns say that it ran") {
       CAPTURE(answers[1]["skipped"].dump());
       REQUIRE(answers[1]["predicted"].is_number());
       Words flags = {row.network, "--gpu", "rtx3090", "--precision", "amp",
-                     "--batch",   "16",    "--phase", phase};
+                     "--batch",   "64",    "--phase", phase};
       flags.insert(flags.end(), row.flags.begin(), row.flags.end());
       CHECK(answers[1]["predicted"].get<double>() == doctest::Approx(predicted(flags)));
       CHECK((answers[1]["predicted"] != answers[0]["predicted"]) == row.differs);

@@ -9,6 +9,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "sim/job/input.hpp"
+#include "tools/show/network_summary.hpp"
 #include "tools/validate/published_row.hpp"
 #include "tools/validate/validation.hpp"
 
@@ -55,6 +56,8 @@ class ComponentTable final : public RowPredictor {
     if (const std::string unasked = read_conditions(row, hardware_.specs(), job.options);
         !unasked.empty())
       return skip(unasked);
+    check_sizes_apply(*find_network(job.options.network), job.options.image_size,
+                      job.options.seq_len);
     job.options.software.date = row.text_or_empty("date");
     job.options.network =
         meant_network(job.options.network, uncompiled(job.options.software, hardware_));

@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "hwspecs/software/mlperf_round.hpp"
+#include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "sim/job/many_gpus.hpp"
+#include "tools/show/network_summary.hpp"
 #include "tools/validate/mlperf_divided.hpp"
 #include "tools/validate/published_cluster.hpp"
 #include "tools/validate/validation.hpp"
@@ -70,6 +72,8 @@ class MlperfTable final : public RowPredictor {
     job.software.cuda_graphs = is_own && benchmark->cuda_graphs;
     if (!row.text_or_empty("seq_len").empty()) {
       job.seq_len = std::llround(benchmark->share_of_tokens * row.positive("seq_len"));
+      if (const ZooEntry* entry = find_network(job.network))
+        check_sizes_apply(*entry, {}, job.seq_len);
     }
     if (benchmark->sentences) job.seq_len = std::llround(round.tokens_per_sentence);
     const std::string& usual = benchmark->strategy.empty() ? round.strategy : benchmark->strategy;

@@ -16,6 +16,7 @@
 #include "sim/job/input.hpp"
 #include "sim/job/many_gpus.hpp"
 #include "sim/step/step_floor.hpp"
+#include "tools/show/network_summary.hpp"
 #include "tools/validate/published_cluster.hpp"
 #include "tools/validate/published_row.hpp"
 #include "tools/validate/validation.hpp"
@@ -154,7 +155,9 @@ class NetworkTable final : public RowPredictor {
     if (from_host) job.pipeline = find_loader_in(name, hardware_.specs());
     add_cudnn_of(job.software.version, {name});
     job.network = meant_network(job.network, uncompiled(job.software, hardware_));
-    if (!find_network(job.network)) return skip("network " + job.network + " is not in the zoo");
+    const ZooEntry* entry = find_network(job.network);
+    if (entry == nullptr) return skip("network " + job.network + " is not in the zoo");
+    check_sizes_apply(*entry, job.image_size, job.seq_len);
     SeveralGpus several;
     if (gpus > 1) {
       several.cluster = {.gpu = job.gpu,

@@ -123,7 +123,8 @@ std::string read_conditions(const RowFields& row, const SpecLibrary& specs, Plac
     const auto side = parse_integer(size.substr(0, by));
     const bool is_square =
         by == std::string_view::npos || parse_integer(size.substr(by + 1)) == side;
-    if (!side || !is_square) return refused("image_size", "the side of square images is expected");
+    if (!side || *side < 1 || !is_square)
+      return refused("image_size", "the side of square images is expected");
     job.image_size = *side;
   }
   if (const std::string_view tokens = row.text_or_empty("seq_len"); !tokens.empty()) {
