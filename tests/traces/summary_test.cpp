@@ -116,7 +116,7 @@ TEST_CASE("a kernel recorded as longer than later ones of its stream is counted 
       {"over 33 successors", kernel(kAdd, 0, 1000, 1) + train(10, 33), 1, 33},
       {"over 33 of another stream", kernel(kAdd, 0, 1000, 1) + train(10, 33, 8), 0, 0},
       {"over some of them", kernel(kAdd, 0, 48, 1) + train(10, 33), 1,
-       4},  // ends 18 to 48: one is level
+       3},  // those that end at 18, 28, 38; the next ends with it
       {"into its successor alone, as dependent launches do", kernel(kAdd, 0, 12, 1) + train(10, 33),
        0, 0},
       {"two of them",

@@ -38,7 +38,7 @@ TEST_CASE("the operator Attention is softmax(Q K^T) V, in one kernel or in steps
   const double whole = 2.0 * 8 * 128 * 128 * 64 * 2;
   const std::vector<Row> rows = {
       {"heads as a dimension", attention({four, four, four}), "2x8x128x64", whole},
-      {"with a mask", attention({four, four, four, {1, 1, 128, 128}}), "2x8x128x64", whole},
+      {"with a mask", attention({four, four, four, {2, 1, 128, 128}}), "2x8x128x64", whole},
       {"heads by attributes",
        attention({{2, 128, 512}, {2, 128, 512}, {2, 128, 512}},
                  {attribute("q_num_heads", 8), attribute("kv_num_heads", 8)}),
