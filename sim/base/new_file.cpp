@@ -20,11 +20,17 @@ namespace fs = std::filesystem;
 /// Attempts to find a name that nobody has; more is no accident.
 constexpr int kMostNames = 100;
 
-/// What a link leads to, the path itself where it is none or leads nowhere yet.
+/// What a link leads to, there yet or not; the path itself where it is none.
 fs::path behind_links(const fs::path& path) {
+  constexpr int kMostLinks = 40;  // as Linux has it
   std::error_code error;
-  const fs::path target = fs::weakly_canonical(path, error);
-  return error || !fs::is_symlink(path, error) ? path : target;
+  fs::path at = path;
+  for (int i = 0; i < kMostLinks && fs::is_symlink(at, error); ++i) {
+    const fs::path target = fs::read_symlink(at, error);
+    if (error) return path;
+    at = target.is_absolute() ? target : at.parent_path() / target;
+  }
+  return at;
 }
 
 /// "/dev/stdout", and what stdout was redirected to: it is open already.
