@@ -166,29 +166,30 @@ TEST_CASE("where memory is short a step is as fast as with any lower bound on sc
     GpuSpec gpu = gpus.find(row.gpu);
     gpu.memory = Bytes(1e12);
     Bytes largest{};
-    const auto whole = time_of_choices(step, gpu, framework, row.precision, &largest);
-    const Bytes needed = predict_step({.graph = step, .gpu = gpu, .cost = binary().cost(), .framework = framework, .precision = row.precision}).memory.needed;
-    REQUIRE(whole);
+    REQUIRE(time_of_choices(step, gpu, framework, row.precision, &largest));
+    const Bytes needed = predict_step({.graph = step,
+                                       .gpu = gpu,
+                                       .cost = binary().cost(),
+                                       .framework = framework,
+                                       .precision = row.precision})
+                             .memory.needed;
     // Ever less memory than the fastest algorithms need.
-    int fitting = 0, slower = 0;
-    for (double share = 1; share > 0.5; share *= 0.97) {
+    int fitting = 0;
+    for (double share = 0.98; share > 0.5; share *= 0.94) {
       gpu.memory = needed * share;
       CAPTURE(share);
       const auto best = time_of_choices(step, gpu, framework, row.precision);
       if (!best) break;
       ++fitting;
-      MESSAGE(row.network << ' ' << row.gpu << ' ' << share << ' ' << *best / *whole);
-      for (Bytes cap = largest; cap > Bytes(1 << 20); cap = cap * 0.5) {
+      for (Bytes cap = largest; cap > Bytes(1 << 24); cap = cap * 0.5) {
+        CAPTURE(cap.in_bytes());
         FrameworkProfile bounded = framework;
         bounded.convolutions.workspace_limit = min(framework.convolutions.workspace_limit, cap);
         const auto other = time_of_choices(step, gpu, bounded, row.precision);
-        CAPTURE(cap.in_bytes());
         if (other) CHECK(*best <= *other * (1 + 1e-9));
-        if (other && *best < *other) ++slower;
       }
     }
-    CHECK(fitting > 2);
-    MESSAGE(fitting << " " << slower);
+    CHECK(fitting > 0);
   }
 }
 
