@@ -246,8 +246,12 @@ Scratch find_scratch(const PredictRequest& r, const PreparedStep& prepared,
     if (!is_enough()) consider(limit_scratch(r, prepared, cap), most);
   }
   if (!best.memory.fits) consider(limit_scratch(r, prepared, Bytes(0)), most);
-  if (best.memory.fits && wanted == Wanted::Fastest) grant_scratch(r, r.gpu, prepared, best);
-  return best;
+  if (!best.memory.fits || wanted == Wanted::Any) return best;
+  grant_scratch(r, r.gpu, prepared, best);
+  // Scratch that was granted early may lie in the way of more: once again from none.
+  Scratch anew = plan_within(r, r.gpu, prepared, prepared.lowered, Bytes(0));
+  if (anew.memory.fits) grant_scratch(r, r.gpu, prepared, anew);
+  return anew.memory.fits && anew.chosen < best.chosen ? anew : best;
 }
 
 /// The first op of the backward pass begins when the forward pass has ended and the host has read its result.

@@ -97,6 +97,27 @@ std::string fit(std::string_view text, std::size_t width, std::size_t at) {
   return lines + margin + std::string(width, ' ');
 }
 
+std::string last_cell(std::string_view text, std::size_t at) {
+  const std::string printed = printable(text);
+  const std::size_t room = at < kPageWidth ? kPageWidth - at : 1;
+  std::string result;
+  std::size_t column = 0;
+  for (std::string_view rest = printed; !rest.empty();) {
+    const std::string_view word = rest.substr(0, rest.find(' '));
+    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+    if (column > 0 && column + 1 + columns(word) > room) {
+      result += '\n' + std::string(at, ' ');
+      column = 0;
+    } else if (column > 0) {
+      result += ' ';
+      ++column;
+    }
+    result += word;
+    column += columns(word);
+  }
+  return result;
+}
+
 std::string fit_within(std::string_view foreign, std::size_t width) {
   const std::string text = printable(foreign);
   if (columns(text) <= width) return text;

@@ -106,7 +106,7 @@ std::string spec_text(const SpecIdentity& spec) {
     const std::size_t source_at = width + 2 + value_width + 2;
     text += fmt::format("{}  {}  {}\n", fit(value.field, width),
                         fit(value.value, value_width, width + 2),
-                        wrap(source, kWidth - source_at, source_at));
+                        last_cell(source, source_at));
   }
   text += "\nSources\n";
   for (const SpecSource& source : spec.sources) {

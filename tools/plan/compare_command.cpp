@@ -13,6 +13,7 @@
 #include "sim/job/network_file.hpp"
 #include "sim/plan/purchase/hour_price.hpp"
 #include "sim/plan/purchase/remembered_cells.hpp"
+#include "tools/command/cell.hpp"
 #include "tools/command/csv.hpp"
 #include "tools/command/interval_json.hpp"
 #include "tools/command/json_text.hpp"
@@ -146,7 +147,7 @@ std::string text_of(const Options& options, const std::vector<Row>& rows,
   for (const Row& row : rows) {
     const plan::MatrixCell& c = row.cell;
     if (!c.refused.empty()) {
-      page += fit(row.gpu, 16) + fmt::format(" {:>6}  ", row.batch) + wrap(c.refused, 80 - 25, 25) +
+      page += fit(row.gpu, 16) + fmt::format(" {:>6}  ", row.batch) + last_cell(c.refused, 25) +
               '\n';
       continue;
     }

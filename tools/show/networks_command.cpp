@@ -13,6 +13,7 @@
 #include "sim/base/error.hpp"
 #include "sim/job/job.hpp"
 #include "tools/command/amounts.hpp"
+#include "tools/command/cell.hpp"
 #include "tools/command/csv.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
@@ -75,7 +76,7 @@ std::string list_text(const NetworkList& list) {
     text += fmt::format("{} {:>7} {:>7} {:>8} {:>5}  {}\n", fit(n.entry->name, 20),
                         short_count(static_cast<double>(n.summary.parameters)),
                         short_count(n.summary.macs), size_text(Bytes(n.summary.activation_bytes)),
-                        size > 0 ? std::to_string(size) : "-", wrap(n.entry->title, 80 - 53, 53));
+                        size > 0 ? std::to_string(size) : "-", last_cell(n.entry->title, 53));
   }
   if (!list.not_at_this_size.empty()) {
     text +=
