@@ -40,12 +40,12 @@ std::string newer_version_note(std::string_view software, std::string_view versi
       software, version, known, 100 * (interval90(1, log_sd).high - 1));
 }
 
-std::optional<std::string> widen_if_newer(FrameworkProfile& framework, std::string_view version) {
+std::optional<NewerVersion> find_newer_version(const FrameworkProfile& framework,
+                                               std::string_view version) {
   const std::string_view known = value_of(framework, "known.version");
   if (known.empty() || release_of(version) <= release_of(known)) return std::nullopt;
   const double log_sd = parse_double(value_of(framework, "known.newer_log_sd")).value_or(0);
-  framework.system_log_sd = std::hypot(framework.system_log_sd, log_sd);
-  return newer_version_note(family_of(framework), version, known, log_sd);
+  return NewerVersion{log_sd, newer_version_note(family_of(framework), version, known, log_sd)};
 }
 
 }  // namespace tracecast

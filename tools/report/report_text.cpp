@@ -131,7 +131,7 @@ void add_greatest(Page& page, const ResolvedJob& job, const Prediction& p) {
       if (!op.outputs.empty()) what += " -> " + to_string(job.step->tensor(op.outputs[0]).shape);
     }
     page.raw(fmt::format("  {}{:>8}  {:>5}  {}", fit(name, 28, 2), unit(cost.time.in_s()),
-                         percent(cost.time.in_s() / step), wrap(what, 80 - kWhatAt, kWhatAt)));
+                         percent(cost.time.in_s() / step), last_cell(what, kWhatAt)));
   }
 }
 
