@@ -94,7 +94,7 @@ TEST_CASE("a faster Ethernet makes steps and collectives faster, and the answer 
       test::run_process({TRACECAST_PROGRAM, "predict", "resnet50", "--gpu", "a100", "--machine",
                          "dgx_a100", "--nodes", "2"},
                         Seconds(120));
-  CHECK(text.out.find("8 of infiniband_hdr (25 GB/s) in each node") != std::string::npos);
+  CHECK(text.out.find("8 of infiniband_hdr (25.0 GB/s) in each node") != std::string::npos);
   const test::ProcessResult one =
       test::run_process({TRACECAST_PROGRAM, "predict", "resnet50", "--gpu", "a100", "--machine",
                          "dgx_a100", "--gpus", "8"},

@@ -136,6 +136,7 @@ TEST_CASE("data that a job loads is part of its predicted rate, or the file is r
     CHECK(result.out.empty());
     CHECK(count_lines(result.err) == 1);
     CHECK(result.err.find(row.named) != std::string::npos);
+    CHECK(result.err.find("jobs.csv:2") != std::string::npos);
   }
 }
 

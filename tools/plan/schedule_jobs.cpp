@@ -162,7 +162,11 @@ class Kinds {
                const std::string& where) {
     return find(program, 0, allowed, bounds, where, [&](const std::string& type) {
       std::optional<double> rate = tables_.find(program, type);
-      if (!rate) rate = predicted_(program, type);
+      try {
+        if (!rate) rate = predicted_(program, type);
+      } catch (const InputError& error) {
+        throw InputError(where, error);
+      }
       if (rate) return *rate;
       if (!tables_.empty() && !tables_.knows_type(type)) {
         throw InputError(where, fmt::format("GPU type {}", type),

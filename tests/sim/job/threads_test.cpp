@@ -12,7 +12,7 @@
 namespace tracecast {
 namespace {
 
-const Predictor& predictor() {
+const Predictor& on_all_hosts() {
   static const Predictor one(Hardware::embedded());
   return one;
 }
@@ -52,7 +52,7 @@ TEST_CASE(
                         .machine = "s_ibm_pod",
                         .gpus = gpus,
                         .cpu_threads = threads};
-            const Forecast forecast = predictor().predict(job, place);
+            const Forecast forecast = on_all_hosts().predict(job, place);
             const double now = forecast.throughput_samples_per_s.value;
             CHECK(now >= 0.98 * before);
             before = std::max(before, now);

@@ -1,5 +1,4 @@
 #pragma once
-#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,7 +35,7 @@ inline plan::JobMix mix_of(const std::vector<SmallJob>& jobs) {
 }
 
 /// Machines of one GPU each, of as many types as there are numbers.
-inline plan::Fleet fleet_of(std::initializer_list<int> gpus) {
+inline plan::Fleet fleet_of(const std::vector<int>& gpus) {
   std::string text;
   int type = 0;
   for (const int count : gpus)
