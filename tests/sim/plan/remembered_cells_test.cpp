@@ -20,7 +20,7 @@ TEST_CASE("a cell is found again for the question that it answered, and for no o
   questions[3].job.software.cuda_graphs = true;
   questions[4].place.board.clock_mhz = 900;
   questions[5].global_batch = 8;
-  questions[6].serving = ServingDemand{.requests_per_s = 1};
+  questions[6].serving.emplace().requests_per_s = 1;
   const RememberedCells cells(predictor, "program", file, 1);
   (void)cells(questions);
   CHECK(cells.predicted() == questions.size());
