@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/base/file.hpp"
@@ -69,17 +70,23 @@ TEST_CASE("a choice of attention is refused where there is none to make, and mis
 TEST_CASE("a config.json of GPT-2 is the zoo's GPT-2") {
   const Words flags{"--gpu", "a100",    "--batch", "4",           "--seq-len",
                     "512",   "--phase", "infer",   "--precision", "bf16"};
-  for (const char* attention : {"fused", "composed"}) {
+  const auto both = [&](const char* attention) {
     Words file{config_path("gpt2"), "--attention", attention},
         zoo{"gpt2", "--attention", attention};
     file.insert(file.end(), flags.begin(), flags.end());
     zoo.insert(zoo.end(), flags.begin(), flags.end());
-    const Json one = answer(file), other = answer(zoo);
-    CHECK(one["parameters"] == other["parameters"]);
-    CHECK(one["forward_macs_per_sample"] == other["forward_macs_per_sample"]);
-    CHECK(one["step_time_s"]["value"].get<double>() ==
-          doctest::Approx(other["step_time_s"]["value"].get<double>()).epsilon(0.03));
-  }
+    return std::pair(answer(file), answer(zoo));
+  };
+  const auto seconds = [](const Json& of) { return of["step_time_s"]["value"].get<double>(); };
+  const auto [one, other] = both("fused");
+  CHECK(one["parameters"] == other["parameters"]);
+  CHECK(one["forward_macs_per_sample"] == other["forward_macs_per_sample"]);
+  CHECK(seconds(one) == doctest::Approx(seconds(other)).epsilon(0.03));
+  // Step by step a file's decoder has its softmax in 32 bits, the zoo's GPT-2 has not.
+  const auto [one_by_steps, other_by_steps] = both("composed");
+  CHECK(one_by_steps["forward_macs_per_sample"] == other_by_steps["forward_macs_per_sample"]);
+  CHECK(seconds(one_by_steps) >= seconds(other_by_steps));
+  CHECK(seconds(other_by_steps) > 1.1 * seconds(other));
   const ProcessResult served = tracecast({"serve", config_path("gpt2"), "--gpu", "a100", "--batch",
                                           "8", "--input", "128", "--output", "32"});
   CHECK(served.exit_code == 0);
@@ -112,7 +119,7 @@ TEST_CASE(
 
 /// Ten convolutions of 3x3, each with an activation.
 std::string activated(std::vector<onnx::Message> (*activation)(const std::string&,
-                                                                     const std::string&)) {
+                                                               const std::string&)) {
   onnx::Model model;
   model.opset = 17;
   model.inputs = {onnx::value_info("x0", {1, 64, 56, 56})};
