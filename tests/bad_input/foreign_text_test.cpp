@@ -259,9 +259,9 @@ TEST_CASE("ids of jobs, offers, groups and rules of plans and schedules command 
       put("prices", "id: " + name + " name: " + name + " date: " + name + " offer { id: " + name +
                         " gpu: \"v100\" usd_per_hour: 3 note: " + name + " }");
   CHECK(is_told(check_formats_inert(
-      {"plan", jobs, "--catalogue", prices, "--deadline", "60d", "--worlds", "5"})));
+      {"plan", jobs, "--catalogue", prices, "--deadline", "60d", "--worlds", "10"})));
   CHECK(is_told(
-      check_formats_inert({"plan", jobs, "--fleet", own, "--deadline", "600d", "--worlds", "5"})));
+      check_formats_inert({"plan", jobs, "--fleet", own, "--deadline", "600d", "--worlds", "10"})));
   const std::string trace =
       put("jobs.csv", "job_id,submit_s,num_gpu,duration_s\n" + raw_csv(kHostile) + ",0,1,100\n");
   const std::string fleet = put("other", "group { name: " + name + " gpu: " + name + " }");
@@ -292,7 +292,7 @@ TEST_CASE("pages show foreign names in letters: nothing in them turns the direct
   model.nodes[0] = onnx::Message(model.nodes[0]).text(3, kHostile);
   const std::string network = put("n.onnx", model.bytes());
   const std::vector<std::string> commands[] = {
-      {"plan", jobs, "--catalogue", prices, "--deadline", "60d", "--worlds", "5"},
+      {"plan", jobs, "--catalogue", prices, "--deadline", "60d", "--worlds", "10"},
       {"schedule", trace, "--fleet", fleet},
       {"trace", "summary", kernels},
       {"trace", "replay", kernels, "--gpu", "t4", "--from", "v100"},

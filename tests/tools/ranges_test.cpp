@@ -346,7 +346,7 @@ TEST_CASE(
        "queue_limit_gpu_s: 100 allox_reach: 0.5"},
       {{"Catalogue",
         "k.textproto",
-        {"plan", bought, "--catalogue", "FILE", "--deadline", "60d", "--worlds", "5"}},
+        {"plan", bought, "--catalogue", "FILE", "--deadline", "60d", "--worlds", "10"}},
        "offer { id: 'box' gpu: 't4' gpus: 2 price_usd: 9000 usd_per_hour: 1 spot_usd_per_hour: 0.5 "
        "spot_extra_time: 0.1 load_w: 400 "
        "idle_w: 100 rack_units: 2 most: 10 delivery_days: 20 parts: 1 } energy_usd_per_kwh: 0.15 "
