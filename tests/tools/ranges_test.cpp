@@ -307,7 +307,7 @@ TEST_CASE(
     const char* text;
   };
   const std::vector<std::string> plan = {"plan",       "FILE", "--catalogue", prices,
-                                         "--deadline", "60d",  "--worlds",    "5"};
+                                         "--deadline", "60d",  "--worlds",    "10"};
   const Row rows[] = {
       {{"ClusterSpec",
         "c.textproto",
