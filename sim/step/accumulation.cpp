@@ -93,7 +93,7 @@ Prediction predict_accumulated(const PredictRequest& request, const NetworkGraph
   p.power.max = max(p.power.max, m.power.max);
   p.power.demand = mean(p.power.demand, m.power.demand);
   p.power.clock = mean(p.power.clock, m.power.clock);
-  p.power.throttles |= m.power.throttles;
+  p.power.throttles = (p.power.throttles || m.power.throttles) && p.power.demand >= p.power.limit;
   p.power.holds_limit &= m.power.holds_limit;
   p.energy_per_sample = p.power.avg * step / samples;
   if (early > 0.5) p.bottleneck = m.bottleneck;

@@ -72,7 +72,7 @@ PowerRange board_power(const PricedStep& priced, const LimitedStep& limited,
           .demand = limited.demand,
           .clock = limited.clock,
           .lowest_clock = limited.lowest_clock,
-          .throttles = limited.throttles,
+          .throttles = limited.throttles && limited.demand >= limited.gpu.tdp,
           .holds_limit = limited.holds_limit,
           .is_guess = is_guess};
 }

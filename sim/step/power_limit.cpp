@@ -107,14 +107,18 @@ void return_to(const RunState& state, PricedStep& priced, StepProgram& program,
 
 class Governor {
  public:
+  /// `last_time`: of the last run of `run`; at first of `own`. None: not told.
   Governor(const GpuSpec& gpu, Watts limit, const CostProfile& profile, const StepDraw& own,
-           const DrawStep& run, const std::function<Watts()>& most_at_lowest)
+           const DrawStep& run, const std::function<Watts()>& most_at_lowest,
+           std::function<Seconds()> last_time = {})
       : gpu_(gpu),
         limit_(limit),
         profile_(profile),
         own_(own),
         run_(run),
         most_at_lowest_(most_at_lowest),
+        last_time_(std::move(last_time)),
+        own_time_(last_time_ ? last_time_() : Seconds()),
         awake_(cost::waiting_power(gpu, profile)),
         top_(gpu.set_clock > Hertz(0) ? gpu.set_clock : cost::free_clock(gpu, profile)) {
     set_ = gpu;
@@ -255,21 +259,25 @@ class Governor {
   }
   [[nodiscard]] bool lowest_holds() { return !exceeds(fullest_at_lowest_clock()); }
 
-  /// To where the step draws `left` of its power, or runs at `left` of its clock, whichever is higher. Power rises with the clock, so halving the
+  /// To where the step draws `left` of its power, or takes 1 / left times as long, whichever is higher. Power rises with the clock, so halving the
   /// interval finds it; 8 steps leave 0.3 % of the clock.
   StepDraw lower_clock(double left) {
     const Watts target = total(own_) * left;
-    const Hertz floor = own_.clock * left;
     double low = result_.lowest_clock / top_, high = 1;
     StepDraw draw;
     for (int i = 0; i < 8; ++i) {
       const double share = 0.5 * (low + high);
       set_.set_clock = top_ * share;
       draw = run_(set_);
-      (total(draw) > target && draw.clock > floor ? high : low) = share;
+      (total(draw) > target && slowdown(draw) * left < 1 ? high : low) = share;
     }
     ran_lowest_last_ = false;
     return draw;
+  }
+
+  /// Of the run that `draw` is of; of one whose time is not told, as if clocks alone mattered.
+  [[nodiscard]] double slowdown(const StepDraw& draw) const {
+    return last_time_ ? last_time_() / own_time_ : own_.clock / draw.clock;
   }
 
   /// What a limit that the lowest clock does not hold either leaves of the clock.
@@ -299,6 +307,8 @@ class Governor {
   const StepDraw& own_;
   const DrawStep& run_;
   const std::function<Watts()>& most_at_lowest_;
+  std::function<Seconds()> last_time_;
+  Seconds own_time_;
   std::optional<Watts> most_;
   Watts awake_;
   Watts asked_{};  ///< in the fullest window, without a limit
@@ -381,8 +391,9 @@ LimitedStep hold_power_limit(PricedStep& priced, StepProgram& program, StepTimel
     run_at(set, priced, program, timeline, profile, run);
     return draw_of(priced, program, timeline, set, profile);
   };
-  return hold_power_limit(gpu, limit, profile, own, run_on,
-                          [&] { return most_at_lowest_clock(priced, gpu, profile); });
+  const std::function<Watts()> most = [&] { return most_at_lowest_clock(priced, gpu, profile); };
+  return Governor(gpu, limit, profile, own, run_on, most, [&] { return timeline.step_time; })
+      .hold();
 }
 
 }  // namespace tracecast

@@ -55,9 +55,9 @@ struct LimitedStep {
 ///   average = min(limited_power(demand, limit), held); where prices tell power, held: each kernel's holds the limit already
 /// The clocks of the cost profile contain the board's own limit (sim/cost/sustained_clock.hpp), so that limit changes no
 /// time, nor does one that no window exceeds. Under a lower one every kernel runs at the one clock for which power falls as what is held
-/// does, but at no less than as much of the clock:
-///   left = held(limit) / held(own limit),   power(clock) / power(own limit's clocks) = left   or   clock / own clock = left
-/// So a step takes at most 1 / left times as long (measured under half the limit: 1.14 to 1.67 times, notes/0010).
+/// does, or, where that is higher, the one at which a step takes as much longer:
+///   left = held(limit) / held(own limit),   power(clock) / power(own limit's clocks) = left   or   own time / time(clock) = left
+/// So half the power costs at most twice the time (measured: 1.14 to 1.67 times at most, notes/0010).
 /// A higher limit gives back what the clocks lost to the own one.
 /// The driver holds every window at the limit ("the upper boundary for the card's power draw", NVML API Reference,
 /// nvmlDeviceGetPowerManagementLimit): windows above it are cut to it, the others draw what that leaves of the average.

@@ -270,16 +270,6 @@ Watts collective_power(Bytes edge_bytes, Seconds busy, int channels, const GpuSp
   return active_power(power_causes(kernel, busy, share, gpu, profile), gpu, profile);
 }
 
-namespace {
-
-/// The step asks for the limit, on average or in some window.
-bool reaches_limit(const PowerRange& power) {
-  constexpr double kRounding = 0.999;
-  return max(power.demand, power.max) >= power.limit * kRounding;
-}
-
-}  // namespace
-
 PowerRange power_in_job(const PowerRange& alone, Seconds step_alone, Joules active,
                         const Windows& active_w, Seconds step) {
   PowerRange power = alone;
@@ -295,7 +285,7 @@ PowerRange power_in_job(const PowerRange& alone, Seconds step_alone, Joules acti
   const double scale = active > Joules(0) ? (power.avg - awake) / (active / step) : 0.0;
   power.min = min(power.avg, awake + Watts(scale * windows.min));
   power.max = max(power.avg, min(awake + Watts(scale * windows.max), most));
-  power.throttles = power.throttles && reaches_limit(power);
+  power.throttles = power.throttles && power.demand >= power.limit;
   return power;
 }
 
@@ -333,7 +323,7 @@ PowerRange power_with_wait(PowerRange power, Seconds step, Seconds more) {
   // A window sees what it is wide enough for.
   if (step + more < kPowerWindow) power.max = less(power.max);
   power.max = max(power.max, power.avg);
-  power.throttles = power.throttles && reaches_limit(power);
+  power.throttles = power.throttles && power.demand >= power.limit;
   return power;
 }
 

@@ -180,8 +180,6 @@ std::string effect_of_limit(const PowerRange& power) {
                        asked);
   if (!power.throttles)
     return fmt::format("; the step asks for {:.0f} W, the limit is {:.0f} W", asked, limit);
-  if (power.demand < power.limit)
-    return fmt::format("; the limit of {:.0f} W holds back its fullest moments", limit);
   return fmt::format(": the limit of {:.0f} W holds them back, the step asks for {:.0f} W", limit,
                      asked);
 }

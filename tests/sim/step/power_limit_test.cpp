@@ -176,10 +176,9 @@ TEST_CASE(
         CHECK(time <= own * 2.05);
       }
       // What does not bind is not blamed, and changes nothing.
-      if (p.power.demand < p.power.limit && p.power.max < p.power.limit * 0.98) {
-        CHECK_FALSE(p.power.throttles);
-        if (share < 1) CHECK(time <= own * 1.001);
-      }
+      if (p.power.demand < p.power.limit) CHECK_FALSE(p.power.throttles);
+      const bool is_even = p.power.max < p.power.avg * 1.05;
+      if (share < 1 && is_even && p.power.demand < p.power.limit * 0.9) CHECK(time <= own * 1.001);
     }
   }
   CHECK(held > 60);
@@ -189,16 +188,16 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "a limit that the memory alone exceeds is not held, at as much of the clock as of the power") {
+    "a limit that the memory alone exceeds is not held, and slows a step no more than it asks "
+    "for") {
   const GpuCatalog catalog = GpuCatalog::embedded();
   const GpuSpec& gpu = catalog.find("a10");
-  const CostProfile& profile = default_cost_profile();
   const NetworkGraph graph =
       make_step_graph(build_network("resnet50", {.batch = 64}), Phase::Train, {});
   const auto under = [&](double watts) {
     return predict_step({.graph = graph,
                          .gpu = gpu,
-                         .cost = profile,
+                         .cost = default_cost_profile(),
                          .framework = find_framework("pytorch"),
                          .precision = PrecisionMode::Amp,
                          .power_limit = Watts(watts)});
@@ -207,8 +206,6 @@ TEST_CASE(
   CHECK(own.power.demand.in_w() > 150);
   CHECK_FALSE(low.power.holds_limit);
   CHECK(low.power.throttles);
-  CHECK(low.power.clock / own.power.clock == doctest::Approx(60.0 / 150).epsilon(0.01));
-  CHECK(low.power.clock > cost::free_clock(gpu, profile) * profile.power.min_clock);
   CHECK(low.power.avg.in_w() > 60);
   CHECK(low.step_time_s.value < own.step_time_s.value * 150 / 60 * 1.02);
   CHECK(lower.step_time_s.value > low.step_time_s.value);
