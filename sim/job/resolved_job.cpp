@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "hwspecs/library.hpp"
@@ -341,8 +342,10 @@ void settle_words(ResolvedJob& job, const Hardware& hardware) {
   job.precision = *precision;
   (void)attention_choice(o.software.attention);
   job.framework = hardware.framework(o.software);
-  if (auto note = widen_if_newer(job.framework, o.software.version))
-    job.warnings.push_back(std::move(*note));
+  if (auto newer = find_newer_version(job.framework, o.software.version)) {
+    job.framework.system_log_sd = std::hypot(job.framework.system_log_sd, newer->log_sd);
+    job.warnings.push_back(std::move(newer->note));
+  }
   if (o.software.cudnn_benchmark)
     job.framework.convolutions.autotunes = *o.software.cudnn_benchmark;
   if (o.software.channels_last) {

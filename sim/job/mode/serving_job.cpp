@@ -16,6 +16,7 @@
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
 #include "sim/base/text.hpp"
+#include "sim/job/mode/pool_sums.hpp"
 #include "sim/job/mode/serving_state.hpp"
 #include "sim/job/network_file.hpp"
 #include "sim/job/newer_version.hpp"
@@ -403,44 +404,6 @@ void Served::State::add_static(ServingAnswer& a, const ServingLoad& load) {
       load.output == 1 || r.first_ms > r.whole_ms / 2 ? "prefill compute" : "decode bandwidth";
   a.mfu = parts.roof_seconds / busy;
 }
-
-namespace {
-
-/// What GPUs of one kind did in a run, and all of them together, each GPU counted alike.
-class PoolSums {
- public:
-  PoolSums(double gpus, double gpus_a_worker, double span_s)
-      : gpus_(gpus), gpus_a_worker_(gpus_a_worker), span_s_(span_s) {}
-
-  void add(const Side& side, const serve::WorkerTotals& totals) {
-    const ModelSharing& s = side.served.sharing;
-    const auto workers = static_cast<double>(side.replicas * s.data * s.pipeline);
-    const auto gpus = static_cast<double>(side.gpus);
-    const double share = gpus / gpus_;
-    const double weight = static_cast<double>(s.tensor) / gpus_a_worker_;
-    const double awake = side.price->awake().in_w();
-    const double used = totals.busy_us * 1e-6 / span_s_ / workers;
-    utilization += share * used;
-    fullest = std::max(fullest, used);
-    busy_s += weight * (totals.busy_us * 1e-6);
-    idle_w += share * awake;
-    power_w += share * (awake + totals.joules / span_s_ / workers);
-    joules += awake * span_s_ * gpus + totals.joules * static_cast<double>(s.tensor);
-    parts.add(totals.parts, weight);
-  }
-
-  double utilization = 0,
-         fullest = 0;              ///< share of the time in which a step runs; of the fuller pool
-  double idle_w = 0, power_w = 0;  ///< of a GPU
-  double joules = 0;               ///< of all
-  double busy_s = 0;               ///< of all workers, those of more GPUs with more weight
-  serve::PartTimes parts;          ///< likewise
-
- private:
-  double gpus_, gpus_a_worker_, span_s_;
-};
-
-}  // namespace
 
 serve::RunResult Served::State::simulate(const ServingLoad& load, double factor,
                                          std::vector<serve::Request>* kept) const {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
 #include <filesystem>
 #include <utility>
 
@@ -211,8 +212,10 @@ ShardedStep predict_sharded(const Job& job, const Place& place, const Sharded& d
   const LowRankAdapters adapters = adapters_of(job);
   if (adapters.any()) result.assumptions.push_back(describe(adapters));
   FrameworkProfile framework = settle_framework(job.software, result.software, gpu, hardware);
-  if (auto note = widen_if_newer(framework, job.software.version))
-    result.warnings.push_back(std::move(*note));
+  if (auto newer = find_newer_version(framework, job.software.version)) {
+    framework.system_log_sd = std::hypot(framework.system_log_sd, newer->log_sd);
+    result.warnings.push_back(std::move(newer->note));
+  }
   result.framework = framework.id;
   const CollectiveLibrary library = hardware.specs().find_collective_library("nccl");
   const auto predict_with = [&](const ParallelPlan& parallel) {
