@@ -10,7 +10,7 @@ namespace {
 TEST_SUITE_BEGIN("sim/plan/remembered_cells");
 
 TEST_CASE("a cell is found again for the question that it answered, and for no other") {
-  const test::TemporaryFolder folder;
+  const tracecast::test::TemporaryFolder folder;
   const auto file = folder.path() / "cells.sqlite";
   const Predictor predictor(Hardware::embedded());
   const CellQuestion first{.job = {.network = "alexnet", .batch = 2}, .place = {.gpu = "t4"}};
