@@ -208,8 +208,9 @@ TEST_CASE(
   CHECK(low.power.throttles);
   CHECK(low.power.avg.in_w() > 60);
   CHECK(low.step_time_s.value < own.step_time_s.value * 150 / 60 * 1.02);
-  CHECK(lower.step_time_s.value > low.step_time_s.value);
-  CHECK(lower.power.avg < low.power.avg);
+  // At the lowest clock no limit makes a difference any more.
+  CHECK(lower.power.avg == low.power.avg);
+  CHECK(lower.step_time_s.value == low.step_time_s.value);
   CHECK(enough.power.holds_limit);
   CHECK(enough.step_time_s.value < low.step_time_s.value);
 }
