@@ -61,6 +61,7 @@ TEST_CASE("a machine is a graph: its GPUs reach a socket over PCIe, not over the
   CHECK(box.links_between(gpus[1], gpus[0]) == 2);
   CHECK(box.disks.at(0).count == 2);
   CHECK(box.hosts == 1);
+  CHECK(box.memory == Bytes(512.0 * 1024 * 1024 * 1024));
   const MachineSpec pair = load_machine_spec(
       test::replace(kBox, "memory_gib {",
                     "hosts { value: 2 source: \"us\" } slot { value: SXM2 source: "

@@ -52,6 +52,23 @@ TEST_CASE("numbers below a bound reach every value and never the bound") {
   for (const int count : counts) CHECK(std::abs(count - 1000) < 145);
 }
 
+TEST_CASE("normal numbers have mean 0 and standard deviation 1") {
+  Random random(3);
+  constexpr int kDraws = 100'000;
+  double sum = 0, squares = 0;
+  int beyond_two = 0;
+  for (int i = 0; i < kDraws; ++i) {
+    const double draw = random.normal();
+    sum += draw;
+    squares += draw * draw;
+    beyond_two += std::abs(draw) > 2 ? 1 : 0;
+  }
+  // Standard deviations of the mean, of the mean square (sqrt(2 / n)) and of the share beyond two (4.55 %); five of each.
+  CHECK(std::abs(sum / kDraws) < 5 * 0.00317);
+  CHECK(std::abs(squares / kDraws - 1) < 5 * 0.00448);
+  CHECK(std::abs(static_cast<double>(beyond_two) / kDraws - 0.0455) < 5 * 0.00066);
+}
+
 TEST_SUITE_END();
 
 }  // namespace
