@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "hwspecs/loaders/known_names.hpp"
 #include "models/language/config.hpp"
 #include "models/language/graph.hpp"
 #include "models/onnx/import.hpp"
@@ -62,6 +63,7 @@ std::vector<std::string> left_out_of_graph(const LanguageNetwork& network) {
 
 std::int64_t usual_batch(const std::string& network) {
   if (!is_network_path(network) || is_config_path(network)) return 1;
+  refuse_other_file(network);
   return onnx_batch(read_file(network, kMostNetworkBytes), network);
 }
 
