@@ -249,7 +249,7 @@ TEST_CASE("the hardware's FLOP/s are the network's and what recomputation repeat
     CAPTURE(attention);
     CHECK(share("none", attention) == 0);
     // Scores and what they weigh, forward once more, of six times all multiply-adds: those of the layers and of the head.
-    const double scores = 2.0 * 1024 * kSmall.width * kSmall.layers,
+    const double scores = 2.0 * 1024 * static_cast<double>(kSmall.width * kSmall.layers),
                  all = kSmall.forward_macs(1024) / 1024;
     CHECK(share("selective", attention) == doctest::Approx(2 * scores / (6 * all)).epsilon(0.02));
     CHECK(share("full", attention) == doctest::Approx(2.0 / 6));
