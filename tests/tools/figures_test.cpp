@@ -80,11 +80,11 @@ bool says(const std::string& cell, const Json& value) {
   return number && *number == value.get<double>();
 }
 
-struct Mode {
+struct Question {
   const char* name;
   Words words;
 };
-const Mode kModes[] = {
+const Question kModes[] = {
     {"one GPU", {"predict", "alexnet", "--gpu", "v100_sxm2_16gb", "--batch", "32"}},
     {"one GPU and an epoch",
      {"predict", "resnet50", "--gpu", "t4", "--batch", "8", "--phase", "infer", "--epoch-samples",
@@ -115,7 +115,7 @@ TEST_CASE("a column of CSV is a figure of JSON under its key, to the last digit"
   const std::set<std::string> kOwn = {"servers",       "channel",           "link",
                                       "synchronous",   "staleness_updates", "strategy",
                                       "largest_batch", "efficiency"};
-  for (const Mode& mode : kModes) {
+  for (const Question& mode : kModes) {
     CAPTURE(mode.name);
     const ProcessResult json = in_format(mode.words, "json"), csv = in_format(mode.words, "csv");
     CAPTURE(csv.out);
@@ -145,7 +145,7 @@ TEST_CASE("a column of CSV is a figure of JSON under its key, to the last digit"
 }
 
 TEST_CASE("text rounds the figures of JSON") {
-  for (const Mode& mode : kModes) {
+  for (const Question& mode : kModes) {
     CAPTURE(mode.name);
     const Json doc = Json::parse(in_format(mode.words, "json").out);
     const std::string text = in_format(mode.words, "text").out;
@@ -159,7 +159,7 @@ TEST_CASE("text rounds the figures of JSON") {
 
 TEST_CASE("the page has the figures of JSON, to the last digit") {
   const TemporaryFolder folder;
-  for (const Mode& mode : kModes) {
+  for (const Question& mode : kModes) {
     CAPTURE(mode.name);
     const std::string file = (folder.path() / "page.html").string();
     Words words = mode.words;

@@ -242,7 +242,7 @@ const std::vector<std::string> kServe = {
     "serve", "llama3_8b",  "--gpu", "h100_sxm5_80gb", "--input", "64", "--output",
     "8",     "--requests", "20",    "--concurrency",  "2"};
 const std::vector<std::string> kServers = {"predict",     "alexnet",    "--gpu",     "v100",
-                                           "--nodes",     "2",          "--servers", "2",
+                                           "--nodes",     "3",          "--servers", "1",
                                            "--framework", "tensorflow", "--batch",   "8"};
 const std::vector<std::string> kSharded = {"predict",       "gpt2", "--gpu",          "a100",
                                            "--gpus",        "4",    "--tp",           "2",
