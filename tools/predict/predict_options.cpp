@@ -100,7 +100,7 @@ CLI::App* add_predict_verb(CLI::App& app, PredictOptions& options) {
       ->type_name("ID");
   verb->add_option("--batch", job.batch, "Samples per step [what an .onnx file fixes, else 1]")
       ->type_name("N")
-      ->check(whole_number(1, kMostBatch));
+      ->check(whole_number(1, kMostBatch) & CLI::Range(std::int64_t{1}, kMostBatch));
   verb->add_option("--phase", job.phase, "train, infer, forward or forward_backward")
       ->type_name("PHASE")
       ->capture_default_str();
