@@ -30,7 +30,8 @@ TEST_CASE("a config.json of each kind predicts, training and inference, on H100 
     double training[2] = {}, inference[2] = {};
     int i = 0;
     for (const char* gpu : {"h100", "b200"}) {
-      const Words words{"predict", config_path(name), "--gpu", gpu, "--seq-len", "512", "--phase"};
+      const Words words{"predict", config_path(name), "--gpu", gpu,      "--batch",
+                        "8",       "--seq-len",       "512",   "--phase"};
       Words train = words, infer = words;
       train.emplace_back("train");
       infer.emplace_back("infer");

@@ -174,7 +174,7 @@ TEST_CASE("a superchip is slower than its GPU elsewhere through its host alone, 
   CHECK(slower > 5);
 }
 
-TEST_CASE("a job that does not fit is told no faster than the largest one that does") {
+TEST_CASE("a job that does not fit is told no faster than those that just do") {
   constexpr std::array networks{"unet3d", "resnet50", "vgg16", "unet", "densenet121", "ssd300"};
   constexpr std::array gpus{"v100_sxm2_16gb", "a100_sxm4_80gb", "b300", "t4", "p100_pcie_16gb"};
   constexpr std::array frameworks{"pytorch", "tensorflow", "mxnet"};
@@ -189,18 +189,44 @@ TEST_CASE("a job that does not fit is told no faster than the largest one that d
     if (!asked) continue;
     const auto largest = predictor().advise_on_batch(*asked).largest_batch;
     if (!largest || *largest == 0) continue;
-    job.batch = *largest;
-    const auto fits = predict(job, place);
+    // Where the last scratch fits in is a matter of how tensors happen to lie: two batches at the edge.
+    double fits = 0;
+    for (const double share : {1.0, 0.98}) {
+      job.batch = std::max<std::int64_t>(
+          1, static_cast<std::int64_t>(share * static_cast<double>(*largest)));
+      const auto edge = predict(job, place);
+      REQUIRE(edge);
+      if (edge->fits()) fits = std::max(fits, edge->throughput_samples_per_s.value);
+    }
     CAPTURE(text(job, place));
     for (const double more : {1.01, 1.1, 1.5}) {
       job.batch = static_cast<std::int64_t>(static_cast<double>(*largest) * more) + 1;
       const auto beyond = predict(job, place);
       REQUIRE(beyond);
       CAPTURE(more);
-      CAPTURE(fits->throughput_samples_per_s.value);
+      CAPTURE(fits);
       if (beyond->fits()) continue;  // an allocator may find room for a little more
-      CHECK(beyond->throughput_samples_per_s.value <= fits->throughput_samples_per_s.value * 1.15);
+      CHECK(beyond->throughput_samples_per_s.value <= fits * 1.15);
     }
+  }
+}
+
+TEST_CASE("a batch at the edge of memory loses what is told, and no more than the algorithms do") {
+  // Scratch goes to the ops that gain most by it: not all fall back because one does.
+  Job job{.network = "unet3d", .precision = "fp16"};
+  const Place place{.gpu = "b300"};
+  double last = 0;
+  for (const std::int64_t batch : {96, 112, 120, 128, 132, 136}) {
+    job.batch = batch;
+    const auto now = predict(job, place);
+    REQUIRE(now);
+    CAPTURE(batch);
+    if (!now->fits()) break;
+    const double rate = now->throughput_samples_per_s.value;
+    if (rate < 0.85 * last)
+      CHECK(tells(now->warnings, {"memory is nearly full", " for want of workspace", " for "}));
+    if (batch <= 128) CHECK(rate > 0.6 * last);
+    last = rate;
   }
 }
 
