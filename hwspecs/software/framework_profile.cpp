@@ -485,7 +485,7 @@ FrameworkProfile parse_framework_profile(std::string_view text, std::string_view
   complete_from_bases(message, where, find,
                       [](proto::FrameworkProfile& base, const proto::FrameworkProfile& own) {
                         base.clear_era();
-                        if (own.has_known()) base.clear_known();
+                        if (own.has_known() || own.has_era()) base.clear_known();
                         if (own.has_tf32()) base.clear_tf32();
                         if (own.has_tf32_spares_products()) base.clear_tf32_spares_products();
                         if (own.has_product_bias()) base.clear_product_bias();

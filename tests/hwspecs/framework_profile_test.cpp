@@ -39,9 +39,28 @@ std::string profile_error(const std::string& text) {
   return "none";
 }
 
+bool has_known_version(const FrameworkProfile& profile) {
+  return std::any_of(profile.values.begin(), profile.values.end(),
+                     [](const SpecValue& value) { return value.field == "known.version"; });
+}
+
 }  // namespace
 
 TEST_SUITE("hwspecs/software/framework_profile") {
+  TEST_CASE(
+      "a framework's newest profile knows how new it is, an older one is followed by others") {
+    CHECK(has_known_version(find_framework("pytorch_2")));
+    CHECK(has_known_version(find_framework("pytorch_compile")));
+    CHECK(has_known_version(find_framework("tensorflow")));
+    CHECK_FALSE(has_known_version(find_framework("pytorch")));
+    CHECK_FALSE(has_known_version(find_framework("tensorflow_0")));
+    std::string text = text_of("tensorflow");
+    const std::string known = "known { version: \"2.4\"";
+    REQUIRE(text.find(known) != std::string::npos);
+    text.replace(text.find(known), known.size(), "known { version: \"new\"");
+    CHECK(profile_error(text).find("known: version \"new\"") != std::string::npos);
+  }
+
   TEST_CASE("every profile in the binary is found by its id and states a source for every value") {
     for (const std::string& id : framework_ids()) {
       CAPTURE(id);
@@ -55,7 +74,8 @@ TEST_SUITE("hwspecs/software/framework_profile") {
           (profile.host.update_per_parameter > Seconds(0) ? 6 : 0) +
           (profile.fusion.pair_products ? 1 : 0) + (profile.fusion.bias_gradients ? 1 : 0) +
           (profile.fusion.operand_casts ? 1 : 0) + (profile.fusion.edge_attention ? 1 : 0) +
-          (profile.kernels.attention != AttentionKernels::Steps ? 1 : 0);
+          (profile.kernels.attention != AttentionKernels::Steps ? 1 : 0) +
+          (has_known_version(profile) ? 2 : 0);
       CHECK(profile.values.size() == 63 + parts);
       for (const SpecValue& value : profile.values) {
         CAPTURE(value.field);
