@@ -40,18 +40,59 @@ std::pair<const ResolvedJob*, const Prediction*> on_one_gpu(const Forecast& fore
   return {nullptr, nullptr};
 }
 
+struct Loss {
+  Seconds time;
+  ChangedLayer layer;
+};
+
+std::vector<ChangedLayer> greatest(std::vector<Loss> losses) {
+  std::stable_sort(losses.begin(), losses.end(),
+                   [](const Loss& a, const Loss& b) { return a.time > b.time; });
+  if (losses.size() > kMostLayers) losses.resize(kMostLayers);
+  std::vector<ChangedLayer> layers;
+  for (Loss& loss : losses) layers.push_back(std::move(loss.layer));
+  return layers;
+}
+
+bool is_kernel_class(std::string_view name) {
+  for (std::size_t i = 0; i < kKernelClassCount; ++i) {
+    if (name == to_string(static_cast<KernelClass>(i))) return true;
+  }
+  return false;
+}
+
+/// Of a sharded transformer, whose layers are alike: its kernels by class, in the whole step.
+std::vector<ChangedLayer> changed_classes(const ShardedStep& step, const ShardedStep& other,
+                                          double allowed) {
+  std::vector<Loss> losses;
+  for (const TimeShare& here : step.prediction.by_class) {
+    if (!is_kernel_class(here.name)) continue;
+    for (const TimeShare& there : other.prediction.by_class) {
+      const Seconds loss = here.time - there.time * allowed;
+      if (here.name != there.name || !(loss > Seconds(0))) continue;
+      losses.push_back({loss,
+                        {.name = "all layers",
+                         .kind = std::string(here.name),
+                         .pass = "step",
+                         .algorithm = "-",
+                         .other_algorithm = "-",
+                         .time = here.time,
+                         .other_time = there.time}});
+    }
+  }
+  return greatest(std::move(losses));
+}
+
 /// Layers that take longer than `allowed` times what they take in `other`, or more kernels, greatest loss first.
 std::vector<ChangedLayer> changed_layers(const Forecast& forecast, const Forecast& other,
                                          double allowed) {
+  if (const auto* step = std::get_if<ShardedStep>(forecast.details.get()))
+    return changed_classes(*step, std::get<ShardedStep>(*other.details), allowed);
   const auto [job, here] = on_one_gpu(forecast);
   const auto [other_job, there] = on_one_gpu(other);
   std::map<std::pair<std::string, std::string_view>, LayerRow> rows;
   for (LayerRow& row : layer_table(*other_job, *there))
     rows.emplace(std::pair(row.name, row.pass), std::move(row));
-  struct Loss {
-    Seconds time;
-    ChangedLayer layer;
-  };
   std::vector<Loss> losses;
   for (const LayerRow& row : layer_table(*job, *here)) {
     const auto at = rows.find(std::pair(row.name, row.pass));
@@ -70,12 +111,19 @@ std::vector<ChangedLayer> changed_layers(const Forecast& forecast, const Forecas
                        .time = row.time,
                        .other_time = was.time}});
   }
-  std::stable_sort(losses.begin(), losses.end(),
-                   [](const Loss& a, const Loss& b) { return a.time > b.time; });
-  if (losses.size() > kMostLayers) losses.resize(kMostLayers);
-  std::vector<ChangedLayer> layers;
-  for (Loss& loss : losses) layers.push_back(std::move(loss.layer));
-  return layers;
+  return greatest(std::move(losses));
+}
+
+/// Passes of `size` sequences instead of `batch`, as many of them in a step.
+void resize(std::int64_t batch, std::int64_t size, Job& job, Parallelism& parallelism) {
+  auto* division = std::get_if<Sharded>(&parallelism);
+  if (division != nullptr && division->plan.micro_batch) {
+    division->plan.micro_batch = size;
+  } else {
+    job.batch = size;
+  }
+  if (division != nullptr && division->plan.global_batch)
+    division->plan.global_batch = *division->plan.global_batch / batch * size;
 }
 
 class Search {
@@ -100,7 +148,7 @@ class Search {
     if (size < 1 || is_known(OtherSize::What::Batch, size)) return;
     const auto other = predict(OtherSize::What::Batch, size);
     if (!other) return;
-    const double growth = static_cast<double>(job_.batch) / static_cast<double>(size);
+    const double growth = static_cast<double>(forecast_.batch_per_gpu) / static_cast<double>(size);
     if (forecast_.throughput_samples_per_s.value < other->throughput_samples_per_s.value * kFallen)
       add(OtherSize::What::Batch, size, *other, growth);
   }
@@ -114,13 +162,15 @@ class Search {
   }
   [[nodiscard]] std::optional<Forecast> predict(OtherSize::What what, std::int64_t size) const {
     Job job = job_;
+    Parallelism parallelism = parallelism_;
+    if (auto* division = std::get_if<Sharded>(&parallelism)) division->finds_largest_batch = false;
     if (what == OtherSize::What::Batch) {
-      job.batch = size;
+      resize(forecast_.batch_per_gpu, size, job, parallelism);
     } else {
       job.seq_len = size;
     }
     try {
-      Forecast other = predictor_.predict(job, place_, parallelism_);
+      Forecast other = predictor_.predict(job, place_, parallelism);
       if (other.fits() || !forecast_.fits()) return other;
     } catch (const InputError&) {
       // More positions than the network has, or more samples than may be asked for.
@@ -149,12 +199,15 @@ class Search {
 std::vector<OtherSize> find_better_sizes(const Predictor& predictor, const Job& job,
                                          const Place& place, const Parallelism& parallelism,
                                          const Forecast& forecast) {
-  if (on_one_gpu(forecast).second == nullptr) return {};
+  const auto* sharded = std::get_if<ShardedStep>(forecast.details.get());
+  const std::int64_t batch = forecast.batch_per_gpu;
+  const std::optional<std::int64_t> length =
+      sharded != nullptr ? std::optional(sharded->plan.tokens) : job.seq_len;
   Search search(predictor, job, place, parallelism, forecast);
-  search.above(OtherSize::What::Batch, round_above(job.batch));
-  if (job.seq_len) search.above(OtherSize::What::Length, round_above(*job.seq_len));
-  search.below(round_below(job.batch));
-  search.below(job.batch / 2);
+  search.above(OtherSize::What::Batch, round_above(batch));
+  if (length) search.above(OtherSize::What::Length, round_above(*length));
+  search.below(round_below(batch));
+  search.below(batch / 2);
   return search.take();
 }
 

@@ -32,12 +32,10 @@ class Changes {
     const auto value = parse_integer(job_.value(flag));
     if (!value) return;
     const std::int64_t more = std::min(draw_.next_size(*value / step) * step, most);
-    if (more <= *value) return;
-    add(what, must, job_.with(flag, std::to_string(more)));
-    changes_.back().flag = flag;
+    if (more > *value) add(what, must, job_.with(flag, std::to_string(more)), flag);
   }
-  void add(std::string what, Must must, Command after) {
-    changes_.push_back({std::move(what), must, job_, std::move(after)});
+  void add(std::string what, Must must, Command after, std::string flag = {}) {
+    changes_.push_back({std::move(what), must, job_, std::move(after), std::move(flag)});
   }
   [[nodiscard]] const Command& job() const { return job_; }
   [[nodiscard]] Draw& draw() { return draw_; }
@@ -87,7 +85,20 @@ void add_micro_batch(Changes& changes) {
   const std::int64_t more = changes.draw().next_size(micro_batch);
   changes.add("a greater micro-batch", Must::Grow,
               job.with("--micro-batch", std::to_string(more))
-                  .with("--global-batch", std::to_string(global_batch / micro_batch * more)));
+                  .with("--global-batch", std::to_string(global_batch / micro_batch * more)),
+              "--micro-batch");
+}
+
+/// As many rounds of requests: at the end of a run there are ever fewer in flight.
+void add_in_flight(Changes& changes) {
+  const Command& job = changes.job();
+  const auto in_flight = parse_integer(job.value("--concurrency"));
+  const auto requests = parse_integer(job.value("--requests"));
+  if (!in_flight || !requests) return;
+  const std::int64_t more = changes.draw().next_size(*in_flight);
+  changes.add("more in flight", Must::Grow,
+              job.with("--concurrency", std::to_string(more))
+                  .with("--requests", std::to_string(*requests / *in_flight * more)));
 }
 
 void add_plan(Changes& changes) {
@@ -121,7 +132,7 @@ std::vector<Change> changes_of(const Command& job, Kind kind, Draw& draw) {
     case Kind::Serve:
       if (job.value("--gpus") != "1") add_links(changes);
       changes.grown("a greater batch", Must::Grow, "--batch");
-      changes.grown("more in flight", Must::Grow, "--concurrency");
+      add_in_flight(changes);
       changes.grown("longer prompts", Must::Lengthen, "--input");
       changes.grown("longer answers", Must::Lengthen, "--output");
       break;

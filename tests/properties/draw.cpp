@@ -220,7 +220,7 @@ Command Draw::data_parallel() {
   add_board(gpu, command);
   add_host(command, in_node);
   static const std::vector<std::string> strategies = specs().strategy_ids();
-  if (chance(0.4)) command.add("--strategy", pick(strategies));
+  if (command.value("--phase").empty() && chance(0.4)) command.add("--strategy", pick(strategies));
   if (chance(0.1)) command.add("--accumulate", text(between(2, 8)));
   if (chance(0.1)) command.add("--sample-sd", "0.25");
   return command;
@@ -310,7 +310,7 @@ Command Draw::serve() {
   } else if (load < 8) {
     const std::int64_t in_flight = size_between(1, 64);
     command.add("--concurrency", text(in_flight));
-    command.add("--requests", text(std::max<std::int64_t>(64, 4 * in_flight)));
+    command.add("--requests", text(in_flight * ((63 + in_flight) / in_flight + 4)));
   } else {
     command.add("--rate", fmt::format("{:.3f}", std::exp2(random_.uniform() * 7 - 4)));
     command.add("--requests", "100");

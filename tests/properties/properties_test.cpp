@@ -133,7 +133,8 @@ class Run {
   /// Whether the report of either job names the kernels that differ.
   bool is_named(const Change& change, const AnswerRow& row) {
     const bool is_length = change.flag == "--seq-len";
-    if (change.flag != "--batch" && !is_length) return false;
+    const bool is_batch = change.flag == "--batch" || change.flag == "--micro-batch";
+    if (!is_batch && !is_length) return false;
     if (change.before.verb != "predict" && change.before.verb != "compare") return false;
     const auto before = parse_integer(change.before.value(change.flag)).value_or(0);
     const auto after = parse_integer(change.after.value(change.flag)).value_or(0);

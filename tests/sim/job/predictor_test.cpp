@@ -150,6 +150,25 @@ TEST_CASE(
   CHECK(few.step_time_s.value > 1.2e9 / 64e9);  // features of a step over 16 lanes of PCI Express 5
 }
 
+TEST_CASE("every framework adds the gradients of micro-batches, of biases too") {
+  for (const std::string& framework : Hardware::embedded().specs().framework_ids()) {
+    CAPTURE(framework);
+    for (const char* network : {"alexnet", "autoencoder", "bert_base"}) {
+      CAPTURE(network);
+      const Job job{.network = network,
+                    .batch = 4,
+                    .software = {.framework = framework},
+                    .accumulate = 3};
+      try {
+        const Forecast forecast = predictor().predict(job, {.gpu = "a100_sxm4_40gb"});
+        CHECK(forecast.samples_per_step == 12);
+      } catch (const InputError&) {
+        // One that does not train.
+      }
+    }
+  }
+}
+
 TEST_SUITE_END();
 
 }  // namespace
