@@ -104,26 +104,35 @@ Answer shortest(const PurchaseProblem& problem, const PurchaseSearch& search, Cl
   return best;
 }
 
-/// Horizons from the least to the deadline, in even ratios, then finer around the best.
+/// Horizons in even ratios from the least one on, the same whatever the deadline, up to it, and it; then finer around the
+/// best. Each plan is looked at again at its own makespan where that is shorter: the same machines cost less until then.
 Answer cheapest_per_job(const PurchaseProblem& problem, const PurchaseSearch& search,
                         Clock& clock) {
-  constexpr int kSteps = 8;
+  constexpr double kRatio = 1.3, kShorter = 0.999;
+  constexpr int kMostSteps = 30, kAgain = 3, kRounds = 3;
   const double most = problem.limits.deadline ? problem.limits.deadline->in_s() : kPurchaseYear;
   const double least = least_horizon(problem).in_s() * (1 + 1e-9);
   if (!(least <= most)) return {};
   Answer best{.plan = std::nullopt, .proven = true};
   const auto look = [&](double horizon) {
-    Answer next = solve_at(problem, Seconds(horizon), clock.left() / 4, search.gap, false);
-    best.proven = best.proven && next.proven;
-    if (!next.plan) return;
-    next.plan->objective = next.plan->bill.cost_usd() / problem.total_jobs();
-    if (!best.plan || next.plan->objective < best.plan->objective) best.plan = std::move(next.plan);
+    for (int again = 0; again < kAgain; ++again) {
+      Answer next = solve_at(problem, Seconds(horizon), clock.left() / 4, search.gap, false);
+      best.proven = best.proven && next.proven;
+      if (!next.plan) return;
+      next.plan->objective = next.plan->bill.cost_usd() / problem.total_jobs();
+      const double own =
+          std::max(next.plan->bill.makespan.in_s() / problem.usable * (1 + 1e-9), least);
+      if (!best.plan || next.plan->objective < best.plan->objective)
+        best.plan = std::move(next.plan);
+      if (own > horizon * kShorter) return;
+      horizon = own;
+    }
   };
-  double ratio = std::pow(most / least, 1.0 / kSteps);
-  for (int step = 0; step <= kSteps; ++step)
-    look(step == kSteps ? most : least * std::pow(ratio, step));
+  double ratio = std::max(kRatio, std::pow(most / least, 1.0 / kMostSteps));
+  for (double horizon = least; horizon < most; horizon *= ratio) look(horizon);
+  look(most);
   if (!best.plan) return best;
-  for (int round = 0; round < 3; ++round) {
+  for (int round = 0; round < kRounds; ++round) {
     ratio = std::sqrt(ratio);
     const double middle = best.plan->horizon.in_s();
     if (middle / ratio >= least) look(middle / ratio);

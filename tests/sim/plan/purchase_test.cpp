@@ -217,6 +217,30 @@ TEST_CASE("a machine works from its delivery on: the later it comes, the more of
   CHECK_FALSE(find_purchase(problem, {}));
 }
 
+TEST_CASE("a later deadline costs no more per job, where machines cost until the last job ends") {
+  int compared = 0;
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    CAPTURE(seed);
+    PurchaseProblem problem =
+        random_purchase(seed, {.types = 3, .jobs = 4, .most = 4, .hours = 900, .deadline_h = 300});
+    // Purchases are charged over four years, as catalogues have it: what is bought costs by the hour.
+    problem.costs.amortisation = Seconds(4 * 8760 * 3600.0);
+    std::optional<double> before;
+    for (const double hours : {200, 300, 420, 900}) {
+      CAPTURE(hours);
+      problem.limits.deadline = Seconds(3600 * hours);
+      const auto plan = find_purchase(problem, {.goal = PurchaseGoal::CostPerJob, .gap = 1e-6});
+      if (!plan) continue;
+      if (before) {
+        ++compared;
+        CHECK(plan->objective <= *before * 1.002);
+      }
+      before = plan->objective;
+    }
+  }
+  CHECK(compared >= 12);
+}
+
 TEST_SUITE_END();
 
 }  // namespace
