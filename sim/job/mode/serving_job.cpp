@@ -398,8 +398,9 @@ void Served::State::add_static(ServingAnswer& a, const ServingLoad& load) {
   const double awake = main.price->awake().in_w();
   a.power_w = awake + parts.joules / busy;
   a.idle_power_w = awake;
+  // Of the times that are printed: the parts are those of the middle token for all.
   a.energy_j_per_token =
-      a.power_w * static_cast<double>(main.served.sharing.gpus()) * busy / tokens;
+      a.power_w * static_cast<double>(main.served.sharing.gpus()) * (r.whole_ms * 1e-3) / tokens;
   a.limited_by =
       load.output == 1 || r.first_ms > r.whole_ms / 2 ? "prefill compute" : "decode bandwidth";
   a.mfu = parts.roof_seconds / busy;

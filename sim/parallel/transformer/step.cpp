@@ -436,7 +436,8 @@ class StepPredictor {
     add_shares(parts_.front(), passes, m, shares);
     shares.slowed = max(run.compute - passes * m, Seconds());
     if (shares.compute > Seconds(0)) work_.stretch(1 + shares.slowed / shares.compute);
-    shares.data = run.makespan - passes * m - shares.slowed;
+    // The engine's times are whole picoseconds: of a run that hides all of it a few may be missing.
+    shares.data = max(run.makespan - passes * m - shares.slowed, Seconds());
     const Update update = update_of(weights_of(0));
     shares.update = update.time();
     add_update(update);

@@ -65,6 +65,20 @@ TEST_CASE("a request alone takes exactly what a batch of one does") {
   }
 }
 
+TEST_CASE("of the steps of a batch, each percentile is at least the one below it") {
+  for (const char* engine : {"vllm_v1", "sglang", "ideal"}) {
+    for (const std::int64_t output : {2, 3, 32, 200}) {
+      CAPTURE(engine);
+      CAPTURE(output);
+      SmallServer server(engine);
+      const StaticResult batch = run_static(*server.price, {{900, 900}, output});
+      CHECK(batch.token_p50_ms <= batch.token_p90_ms);
+      CHECK(batch.token_p90_ms <= batch.token_p99_ms);
+      CHECK(batch.token_p99_ms >= batch.token_ms);  // steps grow with what is cached
+    }
+  }
+}
+
 TEST_CASE("more load never lowers the 99th percentile") {
   // The same requests, their gaps shrunk: what comes sooner finds no fewer before it.
   for (const char* engine : {"vllm_v1", "sglang"}) {
