@@ -193,7 +193,7 @@ TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& mach
     for (const int split : kSplits) {
       // Slices shorter than 64 steps are not offered.
       if (split > problem.most_slices || problem.k < 64.0 * split) break;
-      if (tiles_unsplit * last >= enough) break;
+      if (is_given ? tiles_unsplit * last >= enough : tiles_unsplit * split > enough) break;
       if (!is_given) consider(tile, split);
       last = split;
     }

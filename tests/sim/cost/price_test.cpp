@@ -9,7 +9,6 @@
 #include "sim/cost/sustained_clock.hpp"
 #include "sim/cost/tile_gemm.hpp"
 #include "tests/sim/cost/simple_machine.hpp"
-#include "tests/support/specs.hpp"
 
 namespace tracecast::cost {
 namespace {
@@ -214,17 +213,6 @@ TEST_SUITE("sim/cost/price") {
     const Kernel one_tile = product(32, 32, 640000);
     // Unsplit: 640000 steps of 100 cycles = 64 ms. Split, at least 8 of 10 SMs help.
     CHECK(duration_us(one_tile, simple_gpu(), profile) < 64000.0 / 7);
-  }
-
-  TEST_CASE("slices end where blocks hide each other's loads, not where a row of tiles begins") {
-    // Rows of 64x64 tiles on 20 SMs: two rows in two slices are 64 blocks; three are 48, which wait for their loads, or 96.
-    const GpuSpec& gpu = binary().gpus().find("p4");
-    const auto time = [&](std::int64_t rows) {
-      Kernel kernel = product(rows, 1024, 4096);
-      std::get<MatrixWork>(kernel.work).by_cublas_lt = true;
-      return duration_us(kernel, gpu, default_cost_profile());
-    };
-    CHECK(time(160) <= 160.0 / 128 / 0.85 * time(128));
   }
 
   TEST_CASE("a convolution's product has the pixels, channels and filter that its pass says") {
