@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "hwspecs/loaders/folder_files.hpp"
+#include "hwspecs/loaders/known_names.hpp"
 #include "hwspecs/loaders/library_state.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
@@ -66,6 +67,12 @@ void SpecLibrary::State::add_kind(const std::string& kind, const std::filesystem
   const auto is_single = [&](std::string_view single) { return single == kind; };
   if (std::any_of(kSingleKinds.begin(), kSingleKinds.end(), is_single)) {
     add_singles(kind, folder);
+    return;
+  }
+  if (kind == "name") {
+    for (const FolderFile& file : read_folder_files(folder))
+      refuse_other_names(std::filesystem::path(file.where).filename().string(), *file.text,
+                         file.where);
     return;
   }
   std::vector<std::string> known(kSingleKinds.begin(), kSingleKinds.end());

@@ -102,6 +102,16 @@ const KnownNames& known_names() {
   return names;
 }
 
+void refuse_other_names(std::string_view file_name, std::string_view content,
+                        std::string_view where) {
+  for (const EmbeddedFile& file : embedded::known_name_files()) {
+    const std::string_view path = file.path;
+    if (path.substr(path.rfind('/') + 1) == file_name && file.content == content) return;
+  }
+  throw InputError(std::string(where), "names",
+                   "specs: names are the program's own, none is read from a folder");
+}
+
 std::string find_unknown_accelerator(std::string_view word) {
   const std::string wanted = bare(word);
   for (const KnownNames::Accelerators& kind : known_names().accelerators) {

@@ -45,6 +45,10 @@ struct KnownNames {
 /// Throws InputError with what to give instead where `network` is a file that holds one in a form that is not read ("model.pt").
 void refuse_other_file(std::string_view network);
 
+/// Names are the program's own. Throws InputError: a file of a folder of specs says other ones than the file of that name here.
+void refuse_other_names(std::string_view file_name, std::string_view content,
+                        std::string_view where);
+
 /// Reads files of hwspecs/name into one. Throws InputError: syntax, a row without name, spellings or source.
 struct NamesText {
   std::string_view content, where;

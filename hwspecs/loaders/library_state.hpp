@@ -51,9 +51,8 @@ class Single {
   }
 
   [[nodiscard]] const Content& get() const {
-    state_->parsed([this] {
-      state_->content = state_->parse(state_->file.text, state_->file.where);
-    });
+    state_->parsed(
+        [this] { state_->content = state_->parse(state_->file.text, state_->file.where); });
     return state_->content;
   }
 

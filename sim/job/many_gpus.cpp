@@ -11,8 +11,8 @@
 #include "models/lowering/lower.hpp"
 #include "sim/base/error.hpp"
 #include "sim/job/mode/divided_job.hpp"
-#include "sim/sharing/colocation.hpp"
 #include "sim/job/shortage.hpp"
+#include "sim/sharing/colocation.hpp"
 
 namespace tracecast {
 namespace {

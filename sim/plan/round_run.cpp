@@ -146,9 +146,10 @@ class RoundRun {
     ++schedule_.decisions;
     ++round_number_;
     if (round_number_ > kMostRounds)
-      throw InputError("rounds", fmt::format("{} of {:g} s, and jobs that have not ended",
-                                             kMostRounds, round_.in_s()),
-                       "longer rounds (--round)");
+      throw InputError(
+          "rounds",
+          fmt::format("{} of {:g} s, and jobs that have not ended", kMostRounds, round_.in_s()),
+          "longer rounds (--round)");
     for (const Turn& turn : turns_) progress_.seat(turn.job, false);
     before_ = std::move(turns_);
     turns_.clear();

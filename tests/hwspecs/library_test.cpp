@@ -227,6 +227,13 @@ TEST_CASE("what a record of a use names is there: a note by its number, or a fil
   }
 }
 
+TEST_CASE("names are the program's own: a folder that has others is refused") {
+  const test::TemporaryFolder folder;
+  std::filesystem::create_directory(folder.path() / "name");
+  std::ofstream(folder.path() / "name/networks.textproto") << "# none\n";
+  CHECK_THROWS_AS((void)SpecLibrary::embedded().with_folder(folder.path()), InputError);
+}
+
 TEST_CASE("the source tree's own files as a folder change nothing") {
   const SpecLibrary& before = SpecLibrary::embedded();
   const SpecLibrary after = before.with_folder("hwspecs");

@@ -172,11 +172,12 @@ TEST_CASE("a name too long for its cell stays whole: the row goes on below it") 
   CHECK(joined == name + std::string(30, ' '));
 }
 
-TEST_CASE("the last cell of a row is broken at blanks, each line from its column to the page's edge") {
+TEST_CASE(
+    "the last cell of a row is broken at blanks, each line from its column to the page's edge") {
   CHECK(last_cell("Linear -> 8x10", 47) == "Linear -> 8x10");
   CHECK(last_cell("", 47).empty());
-  CHECK(last_cell("one two three four", 71) == "one two\n" + std::string(71, ' ') + "three\n" +
-                                                   std::string(71, ' ') + "four");
+  CHECK(last_cell("one two three four", 71) ==
+        "one two\n" + std::string(71, ' ') + "three\n" + std::string(71, ' ') + "four");
 }
 
 TEST_CASE("text is cut at its end or broken at blanks") {

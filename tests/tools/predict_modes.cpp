@@ -177,7 +177,7 @@ const std::vector<FlagValue>& predict_flag_values() {
       {"--disk", {"hdd"}},
       {"--pipeline", {"tensorpack"}},
       {"--epoch-samples", {"123456"}},
-      {"--power-limit", {"130"}, {}, "servers"},
+      {"--power-limit", {"75"}, {}, "servers"},
       {"--power-limit", {"160"}},
       {"--clock", {"600"}},
       {"--memory-clock", {"600"}, {}, "divided"},
@@ -237,6 +237,8 @@ const std::vector<FlagValue>& predict_flag_values() {
 const std::vector<Excuse>& predict_excuses() {
   static const std::vector<Excuse> excuses = {
       {"ONNX file", "--recompute", "of five ops, none keeps what another does not read"},
+      {"CPU", "--recompute",
+       "computing again would take more memory, so nothing is: the answer says so"},
       {"several GPUs, text", "--machine", "the same NVLink wiring: alike to three digits"},
       {"several GPUs, text", "--host-cpu", "the GPUs set the pace: alike to three digits"},
       {"several GPUs, csv", "--host-cpu", "the GPUs set the pace, and no column tells of the CPU"},

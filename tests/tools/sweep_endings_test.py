@@ -131,6 +131,8 @@ def long_point(sweep):
     sweep.grid.write_text('predict { network: "alexnet" gpu: "t4" } serve { network: "llama3_8b" gpu: "h100_sxm5_80gb" gpus: 1 '
                           'input: 64 output: 512 requests: 100000000 concurrency: 64 }')
     for number in (signal.SIGTERM, signal.SIGINT):
+        for left in sweep.results.parent.glob(sweep.results.name + "*"):  # so that its first row says that it is under way
+            left.unlink()
         with subprocess.Popen(sweep.command(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
             deadline = time.monotonic() + 60
             while count_of(sweep.results) == 0 and time.monotonic() < deadline:

@@ -1,7 +1,7 @@
 #include "tools/calibrate/calibrate_fit.hpp"
 #include "tools/calibrate/calibrate_page.hpp"
-#include "tools/command/csv.hpp"
 #include "tools/command/cell.hpp"
+#include "tools/command/csv.hpp"
 #include "tools/report/page.hpp"
 
 #include <fmt/chrono.h>

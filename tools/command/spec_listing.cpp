@@ -105,8 +105,7 @@ std::string spec_text(const SpecIdentity& spec) {
     const std::string source = value.source + (inherited_from(value).empty() ? "" : " (inherited)");
     const std::size_t source_at = width + 2 + value_width + 2;
     text += fmt::format("{}  {}  {}\n", fit(value.field, width),
-                        fit(value.value, value_width, width + 2),
-                        last_cell(source, source_at));
+                        fit(value.value, value_width, width + 2), last_cell(source, source_at));
   }
   text += "\nSources\n";
   for (const SpecSource& source : spec.sources) {

@@ -147,8 +147,8 @@ std::string text_of(const Options& options, const std::vector<Row>& rows,
   for (const Row& row : rows) {
     const plan::MatrixCell& c = row.cell;
     if (!c.refused.empty()) {
-      page += fit(row.gpu, 16) + fmt::format(" {:>6}  ", row.batch) + last_cell(c.refused, 25) +
-              '\n';
+      page +=
+          fit(row.gpu, 16) + fmt::format(" {:>6}  ", row.batch) + last_cell(c.refused, 25) + '\n';
       continue;
     }
     page += fmt::format("{} {:>6} {:>7} {:>7} {:>7} {:>6} {:>6} {:>7} {:>7}\n", fit(row.gpu, 16),

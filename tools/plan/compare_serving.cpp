@@ -1,5 +1,5 @@
-#include "tools/command/cell.hpp"
 #include "tools/plan/compare_serving.hpp"
+#include "tools/command/cell.hpp"
 
 #include <fmt/format.h>
 
@@ -121,8 +121,7 @@ std::string serving_rows_text(const ServingComparison& asked, const std::vector<
   for (const ServingRow& row : rows) {
     const std::string load = row.rate ? narrow(*row.rate, 8) : std::to_string(row.in_flight);
     if (!row.refused.empty()) {
-      page +=
-          fit(row.gpu, 16) + fmt::format(" {:>8}  ", load) + last_cell(row.refused, 27) + '\n';
+      page += fit(row.gpu, 16) + fmt::format(" {:>8}  ", load) + last_cell(row.refused, 27) + '\n';
       continue;
     }
     page += fmt::format("{} {:>8} {:>7} {:>7} {:>7} {:>6} {:>6} {:>6} {:>6}\n", fit(row.gpu, 16),

@@ -78,6 +78,9 @@ void refuse_idle(const PredictOptions& options, AnswerKind kind, const GivenFlag
 
 SettledParallelism settle_parallelism(const PredictOptions& options, const GivenFlags& given,
                                       const Hardware& hardware) {
+  // Nobody's batch is -1 inside: one that was given is never that.
+  if (given("--batch") && options.job.batch < 1)
+    throw InputError("--batch", std::to_string(options.job.batch), "1 to 1000000 samples");
   SettledParallelism settled{parallelism_of(options), AnswerKind::OneGpu};
   settled.kind = kind_of(options, settled.parallelism, hardware);
   refuse_idle(options, settled.kind, given, hardware.specs());
@@ -100,7 +103,7 @@ CLI::App* add_predict_verb(CLI::App& app, PredictOptions& options) {
       ->type_name("ID");
   verb->add_option("--batch", job.batch, "Samples per step [what an .onnx file fixes, else 1]")
       ->type_name("N")
-      ->check(whole_number(1, kMostBatch) & CLI::Range(std::int64_t{1}, kMostBatch));
+      ->check(whole_number(1, kMostBatch));
   verb->add_option("--phase", job.phase, "train, infer, forward or forward_backward")
       ->type_name("PHASE")
       ->capture_default_str();

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include "sim/job/layer_table.hpp"
-#include "tools/command/csv.hpp"
 #include "tools/command/cell.hpp"
+#include "tools/command/csv.hpp"
 #include "tools/command/output.hpp"
 #include "tools/report/report.hpp"
 

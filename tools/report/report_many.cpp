@@ -4,14 +4,14 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/command/amounts.hpp"
-#include "tools/command/csv.hpp"
 #include "tools/command/cell.hpp"
+#include "tools/command/csv.hpp"
 #include "tools/command/interval_json.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
 #include "tools/report/answer_json.hpp"
-#include "tools/report/nics.hpp"
 #include "tools/report/memory_headline.hpp"
+#include "tools/report/nics.hpp"
 #include "tools/report/report.hpp"
 
 namespace tracecast {

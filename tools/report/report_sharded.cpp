@@ -5,16 +5,16 @@
 #include <utility>
 
 #include "tools/command/amounts.hpp"
-#include "tools/command/csv.hpp"
 #include "tools/command/cell.hpp"
+#include "tools/command/csv.hpp"
 #include "tools/command/interval_json.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/version.hpp"
 #include "tools/predict/transformer_options.hpp"
 #include "tools/report/answer_json.hpp"
-#include "tools/report/nics.hpp"
 #include "tools/report/memory_headline.hpp"
+#include "tools/report/nics.hpp"
 
 namespace tracecast {
 namespace {

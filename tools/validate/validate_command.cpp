@@ -63,9 +63,11 @@ std::vector<std::string> lacking(const TableKind& kind, const CsvReader& reader)
   return columns;
 }
 
-/// The missing column that one of the table's may be meant for: "batch" for batch_per_gpu.
-std::optional<std::string> meant_for(const std::string& column,
+/// The missing column that one of the table's may be meant for: "batch" for batch_per_gpu. One that the kind has as it is means itself.
+std::optional<std::string> meant_for(const std::string& column, const TableKind& kind,
                                      const std::vector<std::string>& missing) {
+  if (std::find(kind.required.begin(), kind.required.end(), column) != kind.required.end())
+    return std::nullopt;
   const auto meant = std::find_if(missing.begin(), missing.end(), [&](const std::string& name) {
     return column.size() >= 4 && name.find(to_lower(column)) != name.npos;
   });
@@ -77,7 +79,8 @@ std::optional<std::string> meant_for(const std::string& column,
   const auto nearness = [&reader](const TableKind& kind) {
     const std::vector<std::string> missing = lacking(kind, reader);
     auto near = 2 * (kind.required.size() - missing.size());
-    for (const std::string& column : reader.header()) near += meant_for(column, missing) ? 1 : 0;
+    for (const std::string& column : reader.header())
+      near += meant_for(column, kind, missing) ? 1 : 0;
     return near;
   };
   const TableKind* nearest = &tables.front();
@@ -87,7 +90,7 @@ std::optional<std::string> meant_for(const std::string& column,
   const std::vector<std::string> missing = lacking(*nearest, reader);
   std::string found = fmt::format("a header without {}", fmt::join(missing, ", "));
   for (const std::string& column : reader.header()) {
-    if (const auto meant = meant_for(column, missing)) {
+    if (const auto meant = meant_for(column, *nearest, missing)) {
       found += fmt::format(" (is \"{}\" the {}?)", column, *meant);
     }
   }

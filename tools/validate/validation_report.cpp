@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "calibrate/table/error_statistics.hpp"
-#include "tools/command/csv.hpp"
 #include "tools/command/cell.hpp"
+#include "tools/command/csv.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/version.hpp"

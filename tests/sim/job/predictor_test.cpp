@@ -155,10 +155,8 @@ TEST_CASE("every framework adds the gradients of micro-batches, of biases too") 
     CAPTURE(framework);
     for (const char* network : {"alexnet", "autoencoder", "bert_base"}) {
       CAPTURE(network);
-      const Job job{.network = network,
-                    .batch = 4,
-                    .software = {.framework = framework},
-                    .accumulate = 3};
+      const Job job{
+          .network = network, .batch = 4, .software = {.framework = framework}, .accumulate = 3};
       try {
         const Forecast forecast = predictor().predict(job, {.gpu = "a100_sxm4_40gb"});
         CHECK(forecast.samples_per_step == 12);
