@@ -1,6 +1,6 @@
 #!/bin/sh
 # Builds everything and runs every check. The last line is "N passed, N failed"; exit code 1 when any failed.
-#   tools/test.sh          release build: include table, READMEs, format, headers alone, tests
+#   tools/test.sh          release build: include table, READMEs, words, format, headers alone, tests
 #   tools/test.sh --asan   also the tests under address and undefined-behaviour sanitizers: not those that judge accuracy or
 #                          run scripts, and not the checks that address sanitizer makes anyway (they double the compiler's
 #                          time).
@@ -110,6 +110,7 @@ need "release preset builds" build_release
 ended setup
 check "include table" tools/check_layers
 check "READMEs" tools/check_readmes
+check "words" tools/check_words
 check "format" format_is_clean
 check "each public header compiles alone" tools/check_headers
 run_tests release
