@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-const Seconds kLimit(20);  ///< much more than it takes, on a machine that does other things as well
+const Seconds kLimit(60);  ///< much more than it takes, on a machine that does other things as well
 
 ProcessResult run(Words words) {
   words.insert(words.begin(), TRACECAST_PROGRAM);
@@ -163,7 +163,7 @@ TEST_CASE("a query that has no end is ended by its limits") {
     CHECK(rows.exit_code == 0);
     const ProcessResult many = query(endless + "SELECT i, hex(zeroblob(1000)) FROM n", {});
     CHECK(many.exit_code == 2);
-    CHECK(many.peak_bytes < 512ULL << 20);
+    if (kMeasuresMemory) CHECK(many.peak_bytes < 512ULL << 20);
   }
 }
 

@@ -41,12 +41,6 @@ std::string repeated(const std::string& text, int count) {
   return all;
 }
 
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kMeasuresMemory = false;  // shadow memory counts too
-#else
-constexpr bool kMeasuresMemory = true;
-#endif
-
 }  // namespace
 
 TEST_CASE("an archive of packed ranks is read by every command that reads traces") {

@@ -6,6 +6,13 @@
 
 namespace tracecast::test {
 
+/// Whether what a program takes can be measured: under address sanitizer its shadow memory counts too.
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kMeasuresMemory = false;
+#else
+inline constexpr bool kMeasuresMemory = true;
+#endif
+
 /// Runs `tracecast ARGUMENTS...`.
 [[nodiscard]] ProcessResult run_tracecast(const std::vector<std::string>& arguments);
 

@@ -513,6 +513,8 @@ TEST_CASE("results that cannot be used are refused in one line") {
       {"negative times", R"({"mean_ttft_ms": -3})", "a number from 0"},
       {"no load", R"({"mean_ttft_ms": 3, "completed": 0, "total_input_tokens": 4})", "lengths"},
       {"no figures", R"({"mean_ttft_ms": 0, "mean_tpot_ms": 0})", "no mean latency"},
+      {"a network that is no name", R"({"mean_ttft_ms": 3, "model_id": 7})", "model_id: found 7"},
+      {"a unit that is none", R"({"time_to_first_token": {"unit": 1, "avg": 1}})", "unit: found 1"},
       {"a unit of its own", R"({"time_to_first_token": {"unit": "h", "avg": 1}})", "unit"},
   };
   for (const Row& row : rows) {

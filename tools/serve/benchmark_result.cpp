@@ -29,6 +29,16 @@ std::optional<double> number_at(const Json& doc, const std::string& key, std::st
   return value;
 }
 
+/// The text at a key; `otherwise` where it is missing.
+std::string text_at(const Json& doc, const std::string& key, const char* otherwise,
+                    std::string_view where) {
+  const auto it = doc.find(key);
+  if (it == doc.end()) return otherwise;
+  if (!it->is_string())
+    throw InputError(std::string(where) + ", " + key, it->dump().substr(0, 40), "a text");
+  return it->get<std::string>();
+}
+
 /// 0 stands for "none was measured" where no answer has a second token.
 std::optional<double> above_zero(const std::optional<double>& value) {
   return value && *value > 0 ? value : std::nullopt;
@@ -54,7 +64,7 @@ MeasuredLatency vllm_latency(const Json& doc, const std::string& name, std::stri
 BenchmarkResult read_vllm(const Json& doc, std::string_view where) {
   BenchmarkResult r;
   r.tool = "vllm bench serve";
-  r.network = doc.value("model_id", std::string());
+  r.network = text_at(doc, "model_id", "", where);
   r.first_ms = vllm_latency(doc, "ttft", where);
   r.token_ms = vllm_latency(doc, "tpot", where);
   r.gap_ms = vllm_latency(doc, "itl", where);
@@ -81,7 +91,8 @@ BenchmarkResult read_vllm(const Json& doc, std::string_view where) {
 MeasuredLatency genai_latency(const Json& doc, const char* key, std::string_view where) {
   const auto it = doc.find(key);
   if (it == doc.end() || !it->is_object()) return {};
-  const std::string place = std::string(where) + ", " + key, unit = it->value("unit", "ms");
+  const std::string place = std::string(where) + ", " + key;
+  const std::string unit = text_at(*it, "unit", "ms", place);
   const double factor = unit == "ms"   ? 1
                         : unit == "us" ? 1e-3
                         : unit == "ns" ? 1e-6
