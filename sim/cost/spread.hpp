@@ -28,7 +28,7 @@ struct Spread {
 /// cores, not batched, before Volta: there the library picks among tiles by rules of its years, which the fastest tile does
 /// not reproduce; batched products have one tile, and from Volta on searching agrees with the rules. narrow: 8- and 16-bit
 /// data off the tensor cores, by whether the kernel multiplies. limit: power_limit * -ln(throttle) * compute / duration.
-/// Fitted to GPUs left out, calibrate/fit/spread.hpp; why these, calibrate/notes/0004.
+/// Fitted to GPUs left out, calibrate/fit/spread.hpp; why these, calibrate/notes/0002.
 [[nodiscard]] Spread error_spread(const KernelEstimate& estimate, const Kernel& kernel,
                                   double throttle, const GpuSpec& gpu, const CostProfile& profile);
 
