@@ -243,7 +243,7 @@ class Lowering {
   /// From Ampere on it names tensor-core kernels before Winograd's, which round more. Source: a recorded ResNet-50
   /// step on A100 in TF32 (HolisticTraceAnalysis, cuDNN 8), where none of 161 convolutions is Winograd's.
   /// In FP32 it does not where padding few images to 16 takes more multiplications than it saves: see
-  /// notes/0008-what-cudnn-names.md.
+  /// notes/0001-kernels-that-could-run.md.
   [[nodiscard]] bool heuristic_avoids_nonfused_winograd(const ConvAttributes& a, Pass pass) const {
     if (policy() != ChoicePolicy::Heuristic) return false;
     if (context_.formats.unit == MathUnit::TensorCore) {

@@ -141,7 +141,7 @@ double age_factor(const ConvWork& work, const ConvolutionParameters& p) {
 
 /// Columns of a group's product in cuDNN 8.0 on Turing: its kernels for groups are the plain ones, whose tiles are this wide
 /// however few channels a group has. Source: published/e2e.csv, ResNeXt-101 and SE-ResNeXt-101 on T4 in TensorFlow 20.06, which
-/// take 3.6 ms an image more than in 20.03 in FP32 and 2.6 in half width (models/lowering/notes/0009).
+/// take 3.6 ms an image more than in 20.03 in FP32 and 2.6 in half width (models/lowering/notes/0001).
 constexpr double kPlainColumns = 128, kPlainSince = 8.0, kPlainUntil = 8.1;
 bool has_plain_groups(const ConvWork& work, const GpuSpec& gpu) {
   return work.shape.groups > 1 && gpu.architecture == Architecture::Turing &&
