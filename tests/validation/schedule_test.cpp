@@ -132,7 +132,7 @@ TEST_SUITE("validation/schedule") {
     CHECK(cells == 113);
   }
 
-  // Known miss: 5.60 %; sim/plan/notes/0001-schedules.md.
+  // Known miss: 5.60 %; sim/plan/notes/0001-scheduling-and-buying.md.
   TEST_CASE("Shockwave's run on 32 GPUs: the mean of six figures" *
             doctest::should_fail("the completion time of the shortest makespan is 11.2 % long")) {
     constexpr double kOwnSimulator = 0.051;
