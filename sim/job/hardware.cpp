@@ -140,12 +140,14 @@ struct Hardware::State {
     const std::string rest = dot == std::string::npos ? "" : setting.path.substr(dot + 1);
     if (box == "cost") {
       cost = with_parameter(std::move(cost), rest, number_of(setting));
+      if (sold) sold->cost = with_parameter(std::move(sold->cost), rest, number_of(setting));
     } else if (box == "framework") {
       framework_settings.push_back({rest, setting.value});
       (void)with_setting(FrameworkProfile{}, framework_settings.back());
     } else if (box == "sharing") {
       sharing = with_setting(sharing, {rest, setting.value});
     } else if (is_hardware_factor(setting.path)) {
+      if (!sold) sold = Sold{specs, cost};
       specs = with_hardware_factor(specs, setting.path, setting.value);
       cost = with_hardware_factor(std::move(cost), setting.path, setting.value);
       factors.push_back(setting.path + " " + setting.value + " of what the specs say");
@@ -164,6 +166,12 @@ struct Hardware::State {
   Recipe recipe;
   SpecLibrary specs;
   CostProfile cost;
+  /// Without factors of hardware; nothing where there are none.
+  struct Sold {
+    SpecLibrary specs;
+    CostProfile cost;
+  };
+  std::optional<Sold> sold;
   InputRecord cost_record;
   GpuSharing sharing;
   std::vector<std::string> factors;
@@ -206,6 +214,12 @@ const DiskCatalog& Hardware::disks() const { return state_->specs.disks(); }
 const LinkCatalog& Hardware::links() const { return state_->specs.links(); }
 const MachineCatalog& Hardware::machines() const { return state_->specs.machines(); }
 const CostProfile& Hardware::cost() const { return state_->cost; }
+const GpuSpec* Hardware::find_sold(const std::string& gpu) const {
+  return state_->sold ? &state_->sold->specs.gpus().find(gpu) : nullptr;
+}
+const CostProfile& Hardware::cost_of_sold() const {
+  return state_->sold ? state_->sold->cost : state_->cost;
+}
 const InputRecord& Hardware::cost_record() const { return state_->cost_record; }
 const GpuSharing& Hardware::sharing() const { return state_->sharing; }
 const std::vector<std::string>& Hardware::factors() const { return state_->factors; }

@@ -37,6 +37,9 @@ class Hardware {
   [[nodiscard]] const LinkCatalog& links() const;
   [[nodiscard]] const MachineCatalog& machines() const;
   [[nodiscard]] const CostProfile& cost() const;
+  /// The GPU as it is sold and the cost profile that goes with it, where factors of hardware were set; else nothing.
+  [[nodiscard]] const GpuSpec* find_sold(const std::string& gpu) const;
+  [[nodiscard]] const CostProfile& cost_of_sold() const;
   [[nodiscard]] const InputRecord& cost_record() const;
   /// How processes take turns on a GPU.
   [[nodiscard]] const GpuSharing& sharing() const;

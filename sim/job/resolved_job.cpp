@@ -255,6 +255,14 @@ const InputPipelineProfile& loader_of_arrays(const PlacedJob& options, const Spe
              : specs.find_input_pipeline(options.pipeline);
 }
 
+std::shared_ptr<const PreparedStep> prepared_of(const ResolvedJob& job, const Hardware& hardware,
+                                                const PrepareOptions& options) {
+  if (!job.prepared) return nullptr;
+  auto prepared = job.prepared->of(job.step, job.framework, job.gpu, options);
+  if (!job.sold_gpu) return prepared;
+  return with_algorithms_of(*job.sold_gpu, hardware.cost_of_sold(), *prepared);
+}
+
 PredictRequest request_of(const ResolvedJob& job, const Hardware& hardware) {
   const bool keeps_gradients = job.micro_batch != nullptr;
   const PrepareOptions options{.precision = job.precision, .keeps_gradients = keeps_gradients};
@@ -273,8 +281,7 @@ PredictRequest request_of(const ResolvedJob& job, const Hardware& hardware) {
                              : std::nullopt,
           .cpu = job.cpu ? &*job.cpu : nullptr,
           .waits_after_forward = job.program && job.program->loop.waits_after_forward > 0,
-          .prepared =
-              job.prepared ? job.prepared->of(job.step, job.framework, job.gpu, options) : nullptr};
+          .prepared = prepared_of(job, hardware, options)};
 }
 
 /// Computing again is for memory: where it would take more, through workspaces in the backward pass or since the allocator
@@ -517,7 +524,11 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
   }
   // After the host's share: launches within a graph are the GPU's.
   if (o.software.cuda_graphs) job.framework = with_captured_step(std::move(job.framework));
-  if (!job.cpu) job.gpu = with_settings(std::move(job.gpu), o.board);
+  if (!job.cpu) {
+    if (const GpuSpec* sold = hardware.find_sold(job.gpu.id))
+      job.sold_gpu = with_settings(*sold, o.board);
+    job.gpu = with_settings(std::move(job.gpu), o.board);
+  }
   const std::string& family = family_of(job.framework);
   if (job.framework.era && !job.framework.era->is_newest) {
     job.assumptions.push_back("framework profile " + job.framework.id + ": as before " + family +

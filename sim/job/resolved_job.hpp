@@ -26,8 +26,10 @@ struct DividedNetwork;
 /// A job with everything looked up.
 struct ResolvedJob {
   PlacedJob options;
-  bool from_file = false;       ///< the network is an ONNX file
-  GpuSpec gpu;                  ///< without one: device_of(*cpu)
+  bool from_file = false;  ///< the network is an ONNX file
+  GpuSpec gpu;             ///< without one: device_of(*cpu)
+  /// The same without factors of hardware, whose algorithms it runs; nothing where there are none.
+  std::optional<GpuSpec> sold_gpu{};
   std::optional<CpuNode> cpu;   ///< the step runs on these cores and on no GPU
   std::optional<CpuSpec> host;  ///< whose thread dispatches: named, or assumed
   std::optional<MachineSpec> machine;

@@ -210,10 +210,11 @@ double expected_maximum(std::uint32_t n) {
   return normal_quantile((n - 0.375) / (n + 0.25));
 }
 
-double straggling_of(const Fabric& fabric, double sample_sd, std::int64_t batch) {
+double straggling_of(const Fabric& fabric, double sample_sd, std::int64_t batch,
+                     double kernel_share) {
   const double samples = std::max(static_cast<double>(batch), 1.0);
-  const double sd =
-      std::hypot(fabric.specs().rank_variation().rank_sd, sample_sd / std::sqrt(samples));
+  const double sd = std::hypot(fabric.specs().rank_variation().rank_sd,
+                               kernel_share * sample_sd / std::sqrt(samples));
   return 1 + sd * expected_maximum(fabric.num_ranks());
 }
 
@@ -228,7 +229,8 @@ DataParallelStep simulate_data_parallel(const DataParallelRequest& request) {
   TRACECAST_CHECK(request.strategy.replicas != Replicas::Python || request.fabric.num_ranks() == 1,
                   "one process under a lock has a run of its own");
   const double straggling =
-      straggling_of(request.fabric, request.sample_sd, request.kinds.front().graph.batch);
+      straggling_of(request.fabric, request.sample_sd, request.kinds.front().graph.batch,
+                    request.kinds.front().one_gpu.timeline.kernel_share());
   const RankPrograms ranks = make_rank_programs(request, straggling);
   const double wire_share = ranks.wire_share;
   const std::vector<BucketExchange> exchanges =

@@ -55,8 +55,10 @@ struct DataParallelRequest {
 [[nodiscard]] double expected_maximum(std::uint32_t n);
 
 /// How much longer each of a fabric's ranks takes than alone until the slowest is there:
-///   1 + hypot(rank_sd, sample_sd / sqrt(batch)) * expected_maximum(ranks), rank_sd of the fabric's specs
-[[nodiscard]] double straggling_of(const Fabric& fabric, double sample_sd, std::int64_t batch);
+///   1 + hypot(rank_sd, kernel_share * sample_sd / sqrt(batch)) * expected_maximum(ranks), rank_sd of the fabric's specs
+/// kernel_share: of a step, in which kernels run; what the host alone takes is the same for every sample.
+[[nodiscard]] double straggling_of(const Fabric& fabric, double sample_sd, std::int64_t batch,
+                                   double kernel_share = 1);
 /// RankVariation's factor of GPUs that share a board with others that work; 1 where none do.
 [[nodiscard]] double shared_board_factor(const GpuSpec& gpu, const Fabric& fabric);
 

@@ -4,6 +4,8 @@
 
 #include "hwspecs/software/framework_kernels.hpp"
 #include "models/lowering/lower.hpp"
+#include "sim/cost/price.hpp"
+#include "sim/cost/sustained_clock.hpp"
 #include "sim/step/memory/memory.hpp"
 
 namespace tracecast {
@@ -49,6 +51,26 @@ std::shared_ptr<const PreparedStep> prepare_step(const NetworkGraph& graph,
                                                 framework, gpu, memory)
                                    : find_lives(graph, framework, gpu, memory);
   return step;
+}
+
+std::shared_ptr<const PreparedStep> with_algorithms_of(const GpuSpec& gpu, const CostProfile& cost,
+                                                       const PreparedStep& step) {
+  auto lowered = std::make_shared<LoweredStep>(*step.lowered);
+  const cost::SustainedBoard board(gpu, cost);
+  for (std::size_t i = 0; i < lowered->ops.size(); ++i) {
+    std::vector<Candidate>& candidates = lowered->ops[i].candidates;
+    if (candidates.size() < 2) continue;
+    const std::size_t first = lowered->first_alike.empty() ? i : lowered->first_alike[i];
+    if (first != i) {
+      candidates = lowered->ops[first].candidates;
+      continue;
+    }
+    const std::size_t most = cost::choose(lowered->ops[i], board).candidate->kernels.size();
+    std::erase_if(candidates, [&](const Candidate& c) { return c.kernels.size() > most; });
+  }
+  auto held = std::make_shared<PreparedStep>(step);
+  held->lowered = std::move(lowered);
+  return held;
 }
 
 std::shared_ptr<const PreparedStep> PreparedSteps::find(const NetworkGraph* graph,

@@ -4,6 +4,8 @@
 #include <mutex>
 #include <vector>
 
+#include "hwspecs/cost_profile.hpp"
+#include "hwspecs/gpu_spec.hpp"
 #include "hwspecs/software/framework_profile.hpp"
 #include "models/graph.hpp"
 #include "models/kernel.hpp"
@@ -34,6 +36,13 @@ struct PrepareOptions {
                                                                const FrameworkProfile& framework,
                                                                const GpuTraits& gpu,
                                                                const PrepareOptions& options);
+
+/// The step with the algorithms that a library offers on a GPU of other rates: those that it takes on `gpu` at the prices of
+/// `cost`, and ones of no more kernels. A question what a GPU would do if its memory were faster then never takes more
+/// launches than the GPU that is sold does: all it changes is how long kernels run. Pure.
+[[nodiscard]] std::shared_ptr<const PreparedStep> with_algorithms_of(const GpuSpec& gpu,
+                                                                     const CostProfile& cost,
+                                                                     const PreparedStep& step);
 
 /// Prepared steps, made once and remembered with their graphs. Safe from several threads; two that ask for the same one at
 /// the same time may both make it, and get equal ones.

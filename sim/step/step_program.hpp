@@ -117,6 +117,11 @@ struct StepTimeline {
   Seconds critical_host{};
   Seconds critical_input{};
   int steps_simulated = 0;
+
+  /// Of the step, in which at least one kernel runs.
+  [[nodiscard]] double kernel_share() const {
+    return step_time > Seconds() ? kernel_busy / step_time : 1;
+  }
 };
 
 /// Runs the program several times in sequence on the engine and returns the last step: 2 steps when the

@@ -141,12 +141,21 @@ struct Asker::Memory {
     return answer;
   }
 
-  std::vector<OtherSize> better_sizes(const Command& command) {
+  struct OtherKernels {
+    bool names_shortage = false;  ///< of workspace, with the op and its algorithms
+    std::vector<OtherSize> sizes;
+  };
+  OtherKernels other_kernels(const Command& command) {
     Setting& setting = setting_of(command);
     if (!setting.predictor) setting.predictor.emplace(setting.hardware);
     const PredictQuestion q = predict_flags.read(command.words(), setting.hardware);
     const Forecast forecast = setting.predictor->predict(q.job, q.job, q.parallelism);
-    return find_better_sizes(*setting.predictor, q.job, q.job, q.parallelism, forecast);
+    const bool names_shortage =
+        std::any_of(forecast.warnings.begin(), forecast.warnings.end(), [](const auto& warning) {
+          return warning.find("slower algorithms for want of workspace") != warning.npos;
+        });
+    return {names_shortage,
+            find_better_sizes(*setting.predictor, q.job, q.job, q.parallelism, forecast)};
   }
 
   Answer serve(const Command& command) {
@@ -203,11 +212,11 @@ std::optional<Answer> Asker::ask(const Command& command) {
 
 bool Asker::names_kernels(const Command& command, bool is_length, std::int64_t least,
                           std::int64_t most) {
-  const std::vector<OtherSize> sizes = memory_->better_sizes(command);
-  return std::any_of(sizes.begin(), sizes.end(), [&](const OtherSize& other) {
-    return (other.what == OtherSize::What::Length) == is_length && other.size >= least &&
-           other.size <= most;
-  });
+  const auto [names_shortage, sizes] = memory_->other_kernels(command);
+  return names_shortage || std::any_of(sizes.begin(), sizes.end(), [&](const OtherSize& other) {
+           return (other.what == OtherSize::What::Length) == is_length && other.size >= least &&
+                  other.size <= most;
+         });
 }
 
 std::vector<std::string> Asker::faults_in_json(const Command& command) {

@@ -105,6 +105,7 @@ class PassRunner {
               .in_w();
     } else {
       replica.gpu.tdp = power_budget(replica.gpu.tdp, replica.gpu, computing, hardware_.cost());
+      if (replica.sold_gpu) replica.sold_gpu->tdp = replica.gpu.tdp;
     }
     pass.replica = predict(replica, hardware_);
     const ReplicatedStep step = step_of(pass, replica);
@@ -119,7 +120,8 @@ class PassRunner {
     const auto& program = replica.program;
     const double node = fabric_.group_of(FabricNodeId{0}).compute_time_factor *
                         shared_board_factor(replica.gpu, fabric_);
-    const double straggling = straggling_of(fabric_, options_.sample_sd, replica.step->batch);
+    const double straggling = straggling_of(fabric_, options_.sample_sd, replica.step->batch,
+                                            pass.replica.timeline.kernel_share());
     return {.replica = pass.replica,
             .whole = pass.on_first,
             .graph = *replica.step,
