@@ -148,7 +148,7 @@ class EngineProducts final : public ProductReader {
   /// SGLang's calls as they were timed. Source: ai-dynamo/aiconfigurator, collector/sglang/collect_gemm.py: each of six copies has activations
   /// of its own, and scales of weights are fp32, which DeepGEMM lays out anew in each call on data-centre Blackwell (csrc/apis/layout.hpp).
   /// With static scales, which that file does not have, activations are quantised beforehand: CHOICE by rows of L40S, of which 4,096 x 65,536 take
-  /// 516 us where their 16-bit activations alone take 620 to come from memory (sim/cost/notes/0025).
+  /// 516 us where their 16-bit activations alone take 620 to come from memory (sim/cost/notes/0005).
   static void as_sglang_was_timed(TensorProduct& product, MmaKind kind) {
     constexpr double kCopies = 6;
     const double activations = product.m * product.k * (2 + activation_bytes(product.format));
@@ -288,7 +288,7 @@ class PlainProducts final : public ProductReader {
   }
 
  private:
-  /// What its host takes for each product: medians of the rows whose roofs are below 6 us (sim/cost/notes/0026). At 2^21 multiply-adds,
+  /// What its host takes for each product: medians of the rows whose roofs are below 6 us (sim/cost/notes/0005). At 2^21 multiply-adds,
   /// whatever the shape, its library goes another way. Source: data/modern/v100_gemm_fp16.csv, 1,083 and 852 rows.
   static constexpr Seconds kFloor = Seconds(14e-6), kLargeFloor = Seconds(22e-6);
   static constexpr double kSmallProduct = 2097152;

@@ -17,10 +17,10 @@ namespace tracecast::cost {
 /// results are added to the image in L2: compute += m n scatter_bytes / l2 rate, after a block's last step. cuDNN has both
 /// (CUDNN_CONVOLUTION_BWD_DATA_ALGO_1 and _0: "the sum is done using the atomic add operation").
 /// Weight gradients of 1x1 filters lose pointwise_backward_weights, no filter window to reuse the loaded pixels for, and are cut
-/// into slices of pixels until each SM has four blocks, whose sums pass through memory (notes/0010). Tensor cores
+/// into slices of pixels until each SM has four blocks, whose sums pass through memory (notes/0004). Tensor cores
 /// have factors of their own, tensor.backward_data and tensor.backward_weights, the latter for all filters. They gather without
 /// the zeros: k = ceil_slice(k/g) ceil(r/stride) ceil(s/stride), the most taps that a cell of the image meets, for all cells
-/// that any tap reaches; the others are cleared before (notes/0009).
+/// that any tap reaches; the others are cleared before (notes/0004).
 /// Kernels of cuDNN before 6 lose old_kernels. On tensor cores forward products may be split too: 5x5 and 3x3 layers of few
 /// pixels run at 40 to 50 TFLOP/s on V100 (DeepBench), four times what unsplit blocks reach.
 ///

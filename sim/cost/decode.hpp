@@ -23,7 +23,7 @@ namespace tracecast::cost {
 /// Latent attention: one block, all of the SM's shared memory; grids that sources give (find_grid in attention.hpp) have their rows, parts and one
 /// tile's buffers, Triton's `triton` of the pace. A cache that is widened adds widen_us and values / (SMs clock widened_per_clock); products that
 /// bring queries to the latent's width and back, and eager calls, as in prefill.hpp.
-/// Source: Dao et al., Flash-Decoding (PyTorch blog, 2023) for the parts; figures from tables, notes/0012.
+/// Source: Dao et al., Flash-Decoding (PyTorch blog, 2023) for the parts; figures from tables, notes/0006.
 [[nodiscard]] CallEstimate estimate_decode(const DecodeWork& work, const TensorBoard& board,
                                            const CostProfile& profile);
 

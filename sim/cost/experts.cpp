@@ -23,7 +23,7 @@ bool is_whole(ExpertFormat format) {
 }
 
 /// Bytes of a weight as an engine keeps it: SGLang widens mxfp4 to 16 bits when it loads a network where neither of its kernels for it runs.
-/// Source: its quantization/mxfp4.py, process_weights_after_loading. CHOICE: that this is so before Hopper, by rows of L40S (notes/0016).
+/// Source: its quantization/mxfp4.py, process_weights_after_loading. CHOICE: that this is so before Hopper, by rows of L40S (notes/0006).
 /// Blackwell's workstation boards run Triton's or Marlin's kernels over 4 bits: arg_groups, moe_runner_backend of GPT-OSS.
 double kept_weight_bytes(const ExpertsWork& work, int compute_capability) {
   const bool is_widened = work.engine == ProductEngine::SgLang &&

@@ -16,7 +16,7 @@ namespace tracecast::cost {
 /// Buffers of vLLM's and SGLang's kernels have a row for each token's expert on any rank: what is around the products passes over a
 /// share `passed` of other ranks' rows, too, times `passed_whole` in kernels for 4-bit floats. Measured calls may multiply some of
 /// those rows as well (ExpertsWork::strays), or hold the products alone, with `alone` of the traffic around them and no routing.
-/// Leaves out: which rank waits for which; shared experts, which are products of their own. Figures: notes/0012.
+/// Leaves out: which rank waits for which; shared experts, which are products of their own. Figures: notes/0006.
 [[nodiscard]] CallEstimate estimate_experts(const ExpertsWork& work, const TensorBoard& board,
                                             const CostProfile& profile);
 

@@ -34,7 +34,7 @@ struct Tiling {
 };
 
 /// Whether a block takes queries of several heads that share keys. TensorRT-LLM's kernels do not, and SGLang runs those from Blackwell on;
-/// vLLM's do where they are of Hopper's (FlashAttention 3); its lone tokens are decoded. CHOICE by rows of four boards: notes/0016.
+/// vLLM's do where they are of Hopper's (FlashAttention 3); its lone tokens are decoded. CHOICE by rows of four boards: notes/0006.
 bool packs_groups(std::optional<ProductEngine> engine, MmaKind kind) {
   if (engine == ProductEngine::TensorRtLlm) return false;
   if (engine == ProductEngine::SgLang) return kind != MmaKind::TensorMemory;
@@ -46,14 +46,14 @@ bool packs_groups(std::optional<ProductEngine> engine, MmaKind kind) {
 constexpr ProductEngine kFlashAttention2 = ProductEngine::Vllm;
 
 /// Whose figures the kernel has. Without an engine's call around it, Ampere's instructions: FlashAttention 2, which PyTorch and training programs
-/// run. Later ones: what engines have in common. CHOICE in view of llm-foundry's rows: notes/0017.
+/// run. Later ones: what engines have in common. CHOICE in view of llm-foundry's rows: notes/0006.
 std::optional<ProductEngine> figures_of(const PrefillWork& w, MmaKind kind) {
   if (w.engine || w.latent || kind != MmaKind::AsyncWarp) return w.engine;
   return kFlashAttention2;
 }
 
 /// Whether a kernel passes over all keys, whatever the window, and masks them: SGLang's in Triton do (is_triton). That windows of narrow heads
-/// before Hopper and of wide ones on Hopper are Triton's, too, is a CHOICE by rows: they take as long with a window of 128 as without (notes/0018).
+/// before Hopper and of wide ones on Hopper are Triton's, too, is a CHOICE by rows: they take as long with a window of 128 as without (notes/0006).
 bool masks_windows(const PrefillWork& w, const TensorBoard& board) {
   if (w.engine != ProductEngine::SgLang || !(w.window > 0)) return false;
   if (is_triton(w, board)) return true;

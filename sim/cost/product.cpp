@@ -84,7 +84,7 @@ constexpr std::array<Tile, 13> kTensorMemoryTiles = {{{256, 256},
                                                       {64, 64},
                                                       {32, 128},
                                                       {32, 64}}};
-/// Of tiles that the vendor's library has not before its kernels stay on their SMs (notes/0015).
+/// Of tiles that the vendor's library has not before its kernels stay on their SMs (notes/0005).
 constexpr int kLateTileEdge = 192;
 /// Tokens below which an instruction takes as long, from wgmma on, where it finds both operands in shared memory: 128 bytes a clock give four of its
 /// rows of weights, 32 bytes each, which Hopper's tensor cores meanwhile multiply by 32 tokens and Blackwell's by 64.
@@ -112,11 +112,11 @@ double generation_steps(MmaKind kind) {
 }
 
 /// Steepness of what misses an L2 as data outgrow it: of two halves as A100's, H100's and B200's rows have it, of one as L40S's.
-/// CHOICE: the least power that parts L40S's totals of 100 and 110 MB (notes/0020).
+/// CHOICE: the least power that parts L40S's totals of 100 and 110 MB (notes/0005).
 constexpr int kMissOfHalves = 4, kMissOfOne = 32;
 
 /// Share of a started wave that early libraries' blocks wait for. One block an SM: a second wave starts and ends with the first one's blocks, those
-/// after it ever more apart, since each block starts where one ends. CHOICE by rows: PyTorch's linear layers on H100 (notes/0027).
+/// after it ever more apart, since each block starts where one ends. CHOICE by rows: PyTorch's linear layers on H100 (notes/0005).
 double whole_waves(double started) { return 1 / std::max(1.0, started - 1); }
 
 /// x to the power 2^j that `exponent` is: the inner loop of a price, where std::pow is not cheap.
@@ -127,14 +127,14 @@ double power_of(double x, int exponent) {
 
 /// Share of a use that misses L2. Repetitions of one product turn over the same data in the same order: what fits is found, and what does not
 /// is driven out just before it comes again, so the step is steep where L2 is one (L40S, 100.7 MB: of 100 MB most is found, of 110 MB nothing;
-/// notes/0020), and less so where halves keep some of the data twice.
+/// notes/0005), and less so where halves keep some of the data twice.
 double miss(double reuse_bytes, double kept_bytes, bool halves) {
   if (!(reuse_bytes > 0)) return 0;
   return 1 / (1 + power_of(kept_bytes / reuse_bytes, halves ? kMissOfHalves : kMissOfOne));
 }
 
 /// Whether a row of TensorRT-LLM's scales, one of each token for 128 values, begins where bulk copies cannot: fp32, 16 bytes. Of one row all begin.
-/// Source: CUDA Programming Guide, tensor maps; that it pays for it: CHOICE by B200's rows, whose time steps by 4 to 10 us (notes/0029).
+/// Source: CUDA Programming Guide, tensor maps; that it pays for it: CHOICE by B200's rows, whose time steps by 4 to 10 us (notes/0005).
 bool has_uneven_scales(const TensorProduct& product, MmaKind kind) {
   constexpr double kEven = 4;
   return product.engine == ProductEngine::TensorRtLlm &&

@@ -100,7 +100,7 @@ class ProductMachine {
   ///   q      = wave_quantization, blocks of a warp-level kernel share an SM; from wgmma on resident_quantization, since kernels stay on
   ///            their SMs and take tile after tile, of the size that wastes least; 1 where an engine has one size; in libraries before
   ///            those (16 bits alone), which lack tiles of 192 too and run at early_rate,
-  ///            early_stream, 1 / max(1, started waves - 1) (notes/0027)
+  ///            early_stream, 1 / max(1, started waves - 1) (notes/0005)
   ///   depth  = step ceil(k / slices / step)      (step: 32 bytes of k, as one instruction takes; block_depth is in values of 16 bits)
   ///   mma    = waves 2 max(tm, least) tn (depth (1/peak - 1/whole) + (depth + block_depth) (1 + operand_edge/r) / (share whole)),   r = 2 tm tn / (tm + tn),
   ///            least tokens 32 of wgmma, 64 of tcgen05, whose rows pass through shared memory
@@ -110,7 +110,7 @@ class ProductMachine {
   ///            the last one; of the last cluster alone where the grid's order leaves an SM at the same tokens from tile to tile
   ///   dram   = (sum of operands and results, each by its share that misses L2, + again) / bandwidth
   ///   again  = swept (across / width - 1) by what of `swept + other width / across` misses L2: the operand along whose tiles a grid goes, the shorter
-  ///            side or, by CUTLASS 2 of some engines, tokens; width = max(SMs / along, cluster, band_tiles of kernels whose grids have bands) (notes/0029)
+  ///            side or, by CUTLASS 2 of some engines, tokens; width = max(SMs / along, cluster, band_tiles of kernels whose grids have bands) (notes/0005)
   ///   time   = start 2 GHz/clock + waves block_cycles/clock + lone + split + ((mma^3 + load^3)^(o/3) + dram^o)^(1/o)
   ///            o: 3 of the vendor's kernels, engine.overlap of engines' own, whose blocks wait for the start of every tile's data
   ///   split  = split_us + 8 m n slices / (split_bytes_per_clock SMs clock)           (slices > 1), or
@@ -132,7 +132,7 @@ class ProductMachine {
   /// has a kernel for it (gemmk1).
   /// Tiles by instruction generation, as the vendor's libraries have them; product.cpp. Inference engines' own kernels do
   /// not slice k, and have tiles of their own: engine_tiles.cpp. Leaves out: clusters, order of tiles, shared memory that limits stages.
-  /// Source: tiles, waves and split-k as NVIDIA, Matrix Multiplication Background, tells them; the rest from tables, notes/0011.
+  /// Source: tiles, waves and split-k as NVIDIA, Matrix Multiplication Background, tells them; the rest from tables, notes/0005.
   [[nodiscard]] ProductEstimate estimate(const TensorProduct& product) const;
 
  private:

@@ -50,7 +50,7 @@ struct SustainedGpu {
 /// What such a board draws as its sensor shows it, which clocks do not follow: they were fitted to awake_power().
 ///   waiting = awake + hbm_awake_pj_per_byte * pin rate, with HBM from wgmma on, else awake
 /// Why: the least of 27,000 readings of a B200 is 242 W, those of an H200 that copies from its host 128 W, above 140 and
-/// 76 W of idle boards (sim/step/notes/0015).
+/// 76 W of idle boards (sim/step/notes/0001).
 [[nodiscard]] Watts waiting_power(const GpuSpec& gpu, const CostProfile& profile);
 
 /// Sustained rates of arithmetic in (precision, unit) under the board's power limit.
@@ -72,7 +72,7 @@ struct SustainedGpu {
 
 /// `sustain` of one board for every format and unit, worked out once for the thousands of kernels that ask: in the middle
 /// of a long run, where tensor cores take product.sustained_of times the energy that they take in a table's few repetitions
-/// (notes/0013). Refers to what it was made of.
+/// (notes/0002). Refers to what it was made of.
 class SustainedBoard {
  public:
   SustainedBoard(const GpuSpec& gpu, const CostProfile& profile);

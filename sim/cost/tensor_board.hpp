@@ -10,7 +10,7 @@ namespace tracecast::cost {
 inline constexpr int kWorkstationBlackwell = 120;
 
 /// L2 of two halves that keep data twice: A100, H100; data-centre Blackwell's two dies alike. Source: NVIDIA A100 whitepaper, "L2
-/// cache"; Blackwell's is a guess that fits (notes/0011).
+/// cache"; Blackwell's is a guess that fits (notes/0005).
 [[nodiscard]] bool has_l2_halves(const GpuSpec& gpu);
 
 /// Rate at the boost clock that a spec states for products in a format.

@@ -28,7 +28,7 @@ class TensorPower {
   ///   g = product.clock_exponent
   ///   pj_per_flop = flop_pj energy_step^kind energy_of(kind) (process_nm/7)^node_exponent (clock/1.41 GHz)^(g-1) energy
   /// A kernel that waits for memory, or fills the tensor cores badly, keeps its clock. 1 on a pinned board.
-  /// Form: dynamic power goes with clock and voltage squared; fitted to products, notes/0011.
+  /// Form: dynamic power goes with clock and voltage squared; fitted to products, notes/0002.
   [[nodiscard]] double clock_share(const TensorLoad& load) const;
   /// Mean power of the board over the load at that share.
   [[nodiscard]] Watts power(const TensorLoad& load, double share) const;
@@ -56,7 +56,7 @@ struct KernelLoad {
 ///   power    = waiting + sm_share voltage clock/free (full - waiting) + (hbm_pj_per_byte dram_bytes
 ///              + voltage (pass_pj_per_byte passed_bytes + pj_per_flop flops + busy (working - at_peak))) / duration
 /// and at most the limit. Figures from readings of one B200: pass_pj_per_byte from kernels that stream, busy_cycle_pj from attention, which stands for all
-/// kernels whose SMs work below the peak of their tensor cores; sim/step/notes/0015.
+/// kernels whose SMs work below the peak of their tensor cores; sim/step/notes/0001.
 class KernelPower {
  public:
   /// Energy of operations of 16 bits on tensor cores times `energy`.

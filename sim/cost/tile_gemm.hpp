@@ -66,7 +66,7 @@ struct TileEstimate {
 /// Small blocks share an SM; a lone one waits as long as a large one, for its generation's latencies.
 /// Source: data/kernels/conv.csv.gz and conv_cudnn_algos.csv.gz, implicit products of 16 channels and less against those of 64
 /// and more: counted in steps of the inner loop, which takes an SM of 64 lanes twice the cycles of one of 128, V100, T4 and
-/// A100 came out 27 to 35 % slower, M60, P4 and TITAN Xp at most 10 (notes/0010).
+/// A100 came out 27 to 35 % slower, M60, P4 and TITAN Xp at most 10 (notes/0003).
 [[nodiscard]] Seconds block_prologue(double results, double waves, const SustainedGpu& machine,
                                      const GpuSpec& gpu, const CostProfile& profile);
 
@@ -75,7 +75,7 @@ struct TileEstimate {
 ///   waves = tiles <= SMs ? 1 : q * ceil(tiles/SMs) + (1 - q) * tiles/SMs        (q: wave_quantization)
 ///   ks counts steps of `depth` = depth_per_step elements: ks = ceil(k / (split * depth))
 ///   busy  = depth waves (2 tx ty (1 + overhead * max(64/tx + 64/ty - 1, 0)) / (arithmetic/SMs * efficiency) + walks / clock)
-///           (overhead of Kepler's library: gemm.small_thread_tile_overhead; walks: what long rows cost Pascal, notes/0010)
+///           (overhead of Kepler's library: gemm.small_thread_tile_overhead; walks: what long rows cost Pascal, notes/0003)
 ///   wait  = (step_base_cycles + step_latencies * latency of the generation) / clock * max(tiles/SMs / resident, 1),  resident = registers / (128 threads)
 ///   compute = ks * max(busy, wait) + prologue
 ///   prologue = prologue_steps * max(busy, wait)   (matrix library, tensor cores: each its own)
@@ -86,7 +86,7 @@ struct TileEstimate {
 /// 64, since an element of two numbers is loaded for four multiply-adds.
 /// With min(m, n) <= 8 a matrix-vector kernel is offered too: compute = 4 m n k / arithmetic, memory = traffic / bandwidth.
 /// Source: COST_MODEL.md 2.1, reduced to the terms that its ablation (2.5) could tell from nothing, plus waves and
-/// `wait`; the latter from single-wave convolutions, see notes/0001.
+/// `wait`; the latter from single-wave convolutions, see notes/0003.
 [[nodiscard]] TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& machine,
                                           const GpuSpec& gpu, const CostProfile& profile);
 
