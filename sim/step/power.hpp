@@ -68,7 +68,7 @@ class PowerScales {
 /// What the causes draw on top of `waiting_power`: sum of cause * its parameter.
 /// Sources: the parts and their order of size after Horowitz, "Computing's energy problem", ISSCC 2014 (an
 /// instruction costs far more than its arithmetic), and O'Connor et al., "Fine-Grained DRAM", MICRO 2017 (HBM2
-/// about 4 pJ/bit inside the stack); the numbers are fitted to boards, sim/step/notes/0001-power-and-memory.md.
+/// about 4 pJ/bit inside the stack); the numbers are fitted to boards, sim/step/notes/0001.
 /// Leaves out: temperature, energy of L2 apart from DRAM.
 [[nodiscard]] Watts active_power(const PowerCauses& causes, const GpuSpec& gpu,
                                  const CostProfile& profile);

@@ -57,14 +57,14 @@ struct LimitedStep {
 /// time, nor does one that no window exceeds. Under a lower one every kernel runs at the one clock for which power falls as what is held
 /// does, or, where that is higher, the one at which a step takes as much longer:
 ///   left = held(limit) / held(own limit),   power(clock) / power(own limit's clocks) = left   or   own time / time(clock) = left
-/// So half the power costs at most twice the time (measured: 1.14 to 1.67 times at most, notes/0010).
+/// So half the power costs at most twice the time (measured: 1.14 to 1.67 times at most, notes/0001).
 /// A higher limit gives back what the clocks lost to the own one.
 /// The driver holds every window at the limit ("the upper boundary for the card's power draw", NVML API Reference,
 /// nvmlDeviceGetPowerManagementLimit): windows above it are cut to it, the others draw what that leaves of the average.
 /// All it can do is lower the clock of the SMs. A limit that some window exceeds at power.min_clock of the free clock
 /// is not held: that window draws what it draws; so does a step whose average exceeds it, at the clock above. Windows that
 /// exceed the board's own limit under that limit are our error, and as much is taken off what they draw under others.
-/// notes/0010-limits-that-cannot-be-held.md.
+/// notes/0001.
 /// `most_at_lowest`: what no window can exceed over the awake power at the lowest clock; spares most steps that run.
 [[nodiscard]] LimitedStep hold_power_limit(const GpuSpec& gpu, Watts limit,
                                            const CostProfile& profile, const StepDraw& own,

@@ -81,7 +81,7 @@ TEST_CASE("average power in training is near the study's, idle power equal") {
   }
 }
 
-// Known miss: the study's two P100 differ by 35 % in the same training; sim/step/notes/0001-power-and-memory.md.
+// Known miss: the study's two P100 differ by 35 % in the same training; sim/step/notes/0001.
 TEST_CASE("average power in training is near the study's on P100 16 GB, and 12 % off on the mean" *
           doctest::should_fail("P100 16 GB 26 % low, the mean 12.05 %")) {
   const Hardware hardware = load_hardware({});

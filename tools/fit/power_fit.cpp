@@ -5,7 +5,7 @@
 // same file.
 // Stage 1: what a board draws, from its average power at the highest limit of each configuration; each pair of GPU and
 // network weighs the same, and the four boards and networks are left out in turn to judge. Stage 2: the voltage curve,
-// from how the time of an epoch grows as the limit falls. See sim/step/notes/0001-power-and-memory.md.
+// from how the time of an epoch grows as the limit falls. See sim/step/notes/0001.
 #include <fmt/format.h>
 
 #include <algorithm>

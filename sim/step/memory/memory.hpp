@@ -52,7 +52,7 @@ struct MemoryPlan {
 /// every thread that fits on the device.
 ///   context = bytes_per_thread * sm_count * max_threads_per_sm
 /// Source of the form: free memory that TensorFlow logs after opening the device, in proportion to threads from
-/// K80 (80 MiB) to V100 (about 410 MiB); sim/step/notes/0001-power-and-memory.md.
+/// K80 (80 MiB) to V100 (about 410 MiB); sim/step/notes/0002.
 [[nodiscard]] Bytes device_context(const GpuSpec& gpu, const CostProfile& profile);
 
 struct MemoryOptions {
