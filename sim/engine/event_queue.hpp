@@ -30,7 +30,7 @@ struct Event {
 /// which its time differs from now. When the clock enters a bucket, its events move to buckets of
 /// lower digits, so each moves at most 16 times and in practice 2 to 4; there are no comparisons to
 /// mispredict. Events of one time are always in the same bucket, appended in the order they came,
-/// so first in first out needs no sequence number. Why this one: notes/0001-event-queue.md.
+/// so first in first out needs no sequence number. Why this one: notes/0001.
 ///
 /// The price: time must not run backwards. push() refuses an event before now().
 template <class Time>

@@ -34,7 +34,7 @@ struct LinkUse {
 /// settle() when all starts and ends of this moment are known, and hand events of `event_kind` back
 /// to take_ended(). Flows are kept by route; a route costs memory for good, a flow only while it
 /// sends. Times of ends are rounded to the nearest picosecond; progress is not rounded.
-/// How it is solved: notes/0002-fluid-network.md.
+/// How it is solved: notes/0001.
 class FluidLinks {
  public:
   /// Refuses ends after `last` with InputError. The queue outlives this.

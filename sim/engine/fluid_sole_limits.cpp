@@ -1,5 +1,5 @@
 // FluidLinks::settle where links limit all their senders or none: what rings and servers do millions of times. Why it is
-// right: notes/0002-fluid-network.md.
+// right: notes/0001.
 #include <algorithm>
 #include <limits>
 

@@ -1,5 +1,5 @@
 // FluidLinks::settle: rates for the flows that a change touches. Why it is right and what it costs:
-// notes/0002-fluid-network.md.
+// notes/0001.
 #include <algorithm>
 #include <cmath>
 #include <limits>
