@@ -25,7 +25,7 @@ nlohmann::json validate(const std::string& table, const std::vector<std::string>
 TEST_SUITE_BEGIN("validation/collective_table");
 
 // Baidu's hosts of two to 32 GPUs. Fitted on some of these rows: PCIe's payload (2 x 1080 Ti), the host bridge (4 x 1080 Ti),
-// UPI (8 x 1080 Ti), staging (16 GPUs); see sim/network/notes on the fabric.
+// UPI (8 x 1080 Ti), staging (16 GPUs); see sim/network/notes/0001.
 TEST_CASE("all-reduces over PCIe and InfiniBand are predicted within the bound") {
   const auto table = find_data("kernels/allreduce.csv");
   if (!table) return;
