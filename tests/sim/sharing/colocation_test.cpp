@@ -231,7 +231,7 @@ TEST_CASE("loaders share the cores of the box") {
 }
 
 TEST_CASE("kernels in the order of their readiness are no time slices, in pieces neither") {
-  // Why co-location is no program of the common runner (sim/parallel/notes/0011): what is on the GPU when decides where a kernel is cut.
+  // Why co-location is no program of the common runner (sim/parallel/notes/0001): what is on the GPU when decides where a kernel is cut.
   const Seconds slice = ms(1), large = ms(10), small = ms(0.05);
   constexpr int kSmall = 20;
   // Steps of one kernel of 10 ms beside steps of 20 kernels of 50 us.
