@@ -11,7 +11,7 @@ struct KnownSteps {
 };
 
 /// A step beyond so many times the program's fastest is not the host's doing: what a program does there does not
-/// depend on the GPU, and hosts differ by no more. Chosen among 2, 2.5 and 3: sim/sharing/notes/0007.
+/// depend on the GPU, and hosts differ by no more. Chosen among 2, 2.5 and 3: sim/sharing/notes/0001.
 inline constexpr double kHostRange = 2.5;
 /// Share of a step with a kernel running from which on the GPU is what a program waits for.
 inline constexpr double kBusyGpu = 0.9;
