@@ -98,7 +98,7 @@ double library_tile_overhead(const GpuSpec& gpu, const GemmParameters& p) {
 /// it reads a piece of each, and long rows lie on pages far apart:
 ///   walks = 160 cycles (80, a guess, where one operand does) * min(1, row_bytes / 120 KB) * miss_share(m * row_bytes, 200 MB)
 /// 120 KB: 17 rows to a page of 2 MB. Source: linear layers of data/kernels/gemm.csv.gz with more than 8 tiles an SM (P100
-/// 32x128 tiles, P4 128x128 tiles), both GPUs with the same figures; that translation is the cause is a guess (notes/0010).
+/// 32x128 tiles, P4 128x128 tiles), both GPUs with the same figures; that translation is the cause is a guess (notes/0003).
 /// Volta and later, whose L1 is looked up before any translation, lose nothing.
 double page_walks(const TileProblem& problem, Architecture architecture) {
   constexpr double kCyclesPerOperand = 80;
