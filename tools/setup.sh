@@ -6,6 +6,7 @@
 #   tools/setup.sh --compile building the tests as well, not yet what runs them
 #   tools/setup.sh --python  building the program and the Python module
 #   tools/setup.sh --fuzz    also what fuzzing needs
+#   tools/setup.sh --reference  also Doxygen, for the reference of the public headers
 set -eu
 
 build="g++ cmake ninja-build ccache git ca-certificates
@@ -29,7 +30,8 @@ case "${1-}" in
   --compile) wanted="$build $compile" ;;
   --python) wanted="$build $headers $python" ;;
   --fuzz) wanted="$wanted $fuzzing" ;;
-  *) echo "usage: tools/setup.sh [--build | --compile | --python | --fuzz]" >&2; exit 2 ;;
+  --reference) wanted="$wanted doxygen" ;;
+  *) echo "usage: tools/setup.sh [--build | --compile | --python | --fuzz | --reference]" >&2; exit 2 ;;
 esac
 
 missing=""

@@ -8,8 +8,8 @@
 
 namespace tracecast {
 
-/// Sets `error.*` of the fit's profile to what the fit is wrong by (formula in sim/cost/spread.hpp), as spread_likelihood.hpp
-/// finds most likely:
+/// Sets the `error` parameters of the fit's profile to what the fit is wrong by. Their formula stands in sim/cost/spread.hpp;
+/// spread_likelihood.hpp finds the most likely values:
 ///   transferred: rows of a GPU that was left out, with all boards of its chip, of a generation that was not; where a
 ///                generation has one chip, rows of each board of it
 ///   spec: the same where the whole generation was left out
