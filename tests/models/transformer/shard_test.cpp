@@ -89,6 +89,22 @@ TEST_CASE("sharded products add up to the whole layer's") {
         doctest::Approx(whole.forward_macs()));
 }
 
+TEST_CASE("each rank's part of a vocabulary is whole blocks of 128 tokens, and no more") {
+  for (const std::int64_t tokens : {1, 128, 1000, 32000, 50257, 128256}) {
+    for (const std::int64_t tensor : {1, 2, 3, 8}) {
+      CAPTURE(tokens);
+      CAPTURE(tensor);
+      const std::int64_t padded = padded_vocabulary(tokens, tensor);
+      CHECK(padded % (128 * tensor) == 0);
+      CHECK(padded >= tokens);
+      CHECK(padded - tokens < 128 * tensor);
+    }
+  }
+  // GPT-2's: 393 blocks on one rank, 50 on each of eight.
+  CHECK(padded_vocabulary(50257, 1) == 393 * 128);
+  CHECK(padded_vocabulary(50257, 8) == 50 * 128 * 8);
+}
+
 TEST_CASE("layouts of the zoo have its networks' parameters") {
   for (const ZooEntry& entry : zoo()) {
     if (!entry.transformer || !entry.parameters) continue;

@@ -104,6 +104,26 @@ TEST_CASE("a small grid draws no more than its blocks can") {
   CHECK(time == doctest::Approx(std::cbrt(load * load * load + mma * mma * mma)).epsilon(0.01));
 }
 
+TEST_CASE("tiles and slices go through k in whole steps of an instruction") {
+  const GpuSpec gpu = fast_memory();
+  CostProfile profile = simple_profile();
+  const auto us = [&](double m, double n, double k) {
+    return price(shape(m, n, k), gpu, profile).duration.in_us();
+  };
+  // 10 tiles of 256 x 128 on 10 SMs; steps of 16 halves: 1009 to 1024 are 64 of them.
+  const double whole = us(2560, 128, 1024);
+  for (const double k : {1009, 1016, 1023}) {
+    CAPTURE(k);
+    CHECK(us(2560, 128, k) == doctest::Approx(whole).epsilon(1e-4));
+  }
+  CHECK(us(2560, 128, 1025) == doctest::Approx(whole * 65 / 64).epsilon(1e-3));
+  // One tile in 8 slices of 130 values or of 140: 9 steps each.
+  profile = with_parameter(std::move(profile), "product.split_us", 0);
+  REQUIRE(price(shape(32, 64, 1040), gpu, profile).split_k == 8);
+  REQUIRE(price(shape(32, 64, 1120), gpu, profile).split_k == 8);
+  CHECK(us(32, 64, 1040) == doctest::Approx(us(32, 64, 1120)).epsilon(1e-3));
+}
+
 TEST_CASE("the power limit slows arithmetic and not memory") {
   GpuSpec gpu = fast_memory();
   const CostProfile profile = simple_profile();
@@ -303,8 +323,8 @@ TEST_CASE("a cut tensor rate costs no more than the cut, and nothing where memor
 TEST_CASE("tiles along the tokens read activations again that L2 does not keep") {
   const CostProfile& profile = default_cost_profile();
   const GpuSpec gpu = GpuCatalog::embedded().find("l40s");
-  const auto memory = [&](double m, double k, ProductEngine engine) {
-    TensorProduct product = shape(m, 4096, k);
+  const auto memory = [&](double m, double k, ProductEngine engine, double n = 4096) {
+    TensorProduct product = shape(m, n, k);
     product.format = ProductFormat::Fp8Static;
     product.engine = engine;
     product.is_quantised = true;
@@ -317,6 +337,9 @@ TEST_CASE("tiles along the tokens read activations again that L2 does not keep")
   CHECK(all > once + 31.0 * 32768 * 7168 / gpu.dram_bandwidth.in_si());
   // 64 tiles: more than two columns at a time.
   CHECK(memory(8192, 28672, SgLang) < once + 0.55 * (all - once));
+  // One column of tiles reads them once, though they are more than L2 holds.
+  CHECK(memory(32768, 7168, SgLang, 64) ==
+        doctest::Approx(memory(32768, 7168, Vllm, 64)).epsilon(0.01));
   // 67 MB stay in L2.
   CHECK(memory(32768, 2048, SgLang) == doctest::Approx(memory(32768, 2048, Vllm)).epsilon(0.01));
 }

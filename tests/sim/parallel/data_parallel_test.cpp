@@ -131,6 +131,9 @@ TEST_CASE("two ranks, two layers: what the last gradient's copies take is not hi
   CHECK(step.exchanged == Bytes(12e6));
   CHECK(step.parts.communication.in_us() == doctest::Approx((in + out).in_us()).epsilon(1e-6));
   const StepParts& p = step.parts;
+  // Forward, backward and the last update, and what the slower rank takes more of each.
+  CHECK(p.compute.in_us() == doctest::Approx(6100).epsilon(1e-6));
+  CHECK(p.stragglers.in_us() == doctest::Approx(6100 * (f - 1)).epsilon(1e-6));
   CHECK((p.compute + p.stragglers + p.communication + p.host_update + p.input).in_us() ==
         doctest::Approx(step.step_time.in_us()).epsilon(1e-6));
 }

@@ -217,6 +217,40 @@ TEST_CASE("a machine works from its delivery on: the later it comes, the more of
   CHECK_FALSE(find_purchase(problem, {}));
 }
 
+TEST_CASE(
+    "what is bought is charged by its share of the years it is written off in, at most whole") {
+  // One job of 100 h until 100 h: a machine of 1000 USD, or one that is rented.
+  PurchaseProblem problem;
+  problem.offers = {machine("bought", 1, 1000), machine("rented", 1, 0)};
+  problem.offers[1].tenure = Tenure::Rented;
+  problem.jobs.resize(1);
+  for (std::size_t offer = 0; offer < 2; ++offer)
+    problem.modes.push_back({0, offer, 1, Seconds(100 * 3600.0), {}});
+  problem.limits.deadline = Seconds(100 * 3600.0);
+  struct Row {
+    const char* what;
+    double years_in_h, usd_per_hour;
+    int bought;
+    double usd;
+  };
+  const Row rows[] = {
+      {"a tenth of 1000, for 300 of rent", 1000, 3, 1, 100},
+      {"50 of rent, for a tenth", 1000, 0.5, 0, 50},
+      {"all of 1000 though its time is over, for 1500 of rent", 50, 15, 1, 1000},
+      {"900 of rent, for all", 50, 9, 0, 900},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    problem.costs.amortisation = Seconds(row.years_in_h * 3600);
+    problem.offers[1].usd_per_hour = row.usd_per_hour;
+    const auto plan = find_purchase(problem, {});
+    REQUIRE(plan);
+    CHECK(plan->machines[0] == row.bought);
+    CHECK(plan->bill.cost_usd() == doctest::Approx(row.usd));
+    CHECK(plan->objective == doctest::Approx(row.usd));
+  }
+}
+
 TEST_CASE("a later deadline costs no more per job, where machines cost until the last job ends") {
   int compared = 0;
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {

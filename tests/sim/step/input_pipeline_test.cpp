@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <utility>
 
 #include "sim/base/random.hpp"
 
@@ -246,6 +247,24 @@ TEST_CASE("images stored raw are read larger and decoded for nothing") {
   job.disk = DiskSpeed{.read = BytesPerSecond(1e6), .reads_per_s = 1e9};
   // 10 images of 3 x 64 x 64 bytes at 1 MB/s, nothing cached.
   CHECK(plan_input(job).read.in_ms() == doctest::Approx(10 * 3 * 4096 / 1e3));
+}
+
+TEST_CASE("images stored as JPEG keep their shape, raw ones are square") {
+  InputRequest job = simple_job();
+  job.data.width_px = 200;  // 200 x 100, stored with a shorter side of 50: 100 x 50
+  job.pipeline.stored_side_px = 50;
+  job.disk = DiskSpeed{.read = BytesPerSecond(1e6), .reads_per_s = 1e9};
+  job.output_pixels = 5000;
+  for (const bool upright : {false, true}) {
+    CAPTURE(upright);
+    if (upright) std::swap(job.data.width_px, job.data.height_px);
+    job.pipeline.stored_encoded = true;
+    CHECK(cycles_per_sample(job) == doctest::Approx(100 * 5000));
+    // A quarter of the pixels are a quarter of 10 x 10 kB, at 1 MB/s.
+    CHECK(plan_input(job).read.in_ms() == doctest::Approx(25));
+    job.pipeline.stored_encoded = false;
+    CHECK(plan_input(job).read.in_ms() == doctest::Approx(10 * 3 * 50 * 50 / 1e3));
+  }
 }
 
 TEST_CASE("a page cache serves what fits") {

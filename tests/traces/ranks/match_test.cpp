@@ -107,6 +107,26 @@ TEST_CASE("a recording that begins one collective later is matched by kinds, siz
   CHECK(match.unmatched.begin()->second.count == 1);
 }
 
+TEST_CASE("an order in which many collectives differ is no match, however regular its ends are") {
+  // Every 100 us, by threes of one size and of another; the second rank missed the first. Unshifted, all ends are 100 us
+  // apart and 8 of 11 sizes agree; shifted by one, all agree and end together.
+  std::string first, second;
+  for (int i = 0; i < 12; ++i) {
+    const std::string one =
+        nccl("AllReduce", 100 * (i + 1), 50, i + 1, i / 3 % 2 == 0 ? 1000 : 2000, 2);
+    first += (i > 0 ? "," : "") + one;
+    if (i > 0) second += (i > 1 ? "," : "") + one;
+  }
+  std::vector<Trace> traces;
+  traces.push_back(trace_of(first));
+  traces.push_back(trace_of(second));
+  const CollectiveMatch match = match_of(traces);
+  CHECK(match.collectives.size() == 11);
+  CHECK(match.clocks[1].offset_ns == 0);
+  REQUIRE(match.unmatched.size() == 1);
+  CHECK(match.unmatched.begin()->second.count == 1);
+}
+
 TEST_CASE("what cannot be matched is counted with its reason") {
   std::vector<Trace> traces;
   traces.push_back(trace_of(nccl("AllReduce", 100, 50, 1, 1000, 4)));
