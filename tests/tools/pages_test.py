@@ -5,7 +5,8 @@
    ANSWERS: a row of the table in architecture.md says so, and the file has what it is said to have.
 2. Every page, file and folder that the README, the manual, CONTRIBUTING, the templates of .github and all READMEs link, or name by
    its path from the root or from the page's folder, is there. In such a path ID, NAME, FORMAT and the like stand for a name: what is before them is there.
-3. Each kind of fault is found in a copy of the tree that has just that one.
+3. The version is the same wherever it stands.
+4. Each kind of fault is found in a copy of the tree that has just that one.
 
 Prints a line per fault; exit code 1 when there is any.
 """
@@ -29,6 +30,8 @@ ANSWERS = {
     "a wrong power": ("sim/step/power.cpp", "Watts"),
     "a new trace format": ("traces/open.cpp", "Format::Kineto"),
 }
+VERSIONS = {"CMakeLists.txt": r"^project\(tracecast VERSION ([\d.]+)", "CITATION.cff": r"^version: ([\d.]+)$",
+            "tools/python/pyproject.toml": r'^version = "([\d.]+)"$', "CHANGELOG.md": r"^## ([\d.]+)"}
 ALSO_READ = ("README.md", "CONTRIBUTING.md", "SECURITY.md", ".github/*.md", ".github/*/*.md", "tools/manual/*.md")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 PLACEHOLDER = re.compile(r"(?:^|[/_.])(?:[A-Z][A-Z_]*|x|<[^>]*>)(?:[/_.]|$)|\.\.\.")
@@ -114,14 +117,22 @@ class Pages:
         yield from (f"README.md: does not link {page}" for page in (TABLE, WALKS, FORMULAS) if page not in linked)
 
 
+def version_faults(root):
+    """Where the first version of a file is another than that of the build."""
+    found = {name: re.search(pattern, (root / name).read_text(), re.MULTILINE) for name, pattern in VERSIONS.items()}
+    stated = {name: match[1] if match else "no version" for name, match in found.items()}
+    return [f"{name}: {version}; expected {stated['CMakeLists.txt']}, the version in CMakeLists.txt"
+            for name, version in stated.items() if version != stated["CMakeLists.txt"]]
+
+
 def all_faults(root, check_readmes):
     pages = Pages(root, check_readmes.Tree(root))
-    return [*pages.answer_faults(), *pages.faults()], len(pages.pages)
+    return [*pages.answer_faults(), *pages.faults(), *version_faults(root)], len(pages.pages)
 
 
 def copy(root, to, files):
     """The tree with its pages and what decides; of everything else the names."""
-    whole = {path for path, _ in ANSWERS.values()}
+    whole = {path for path, _ in ANSWERS.values()} | set(VERSIONS)
     for name in files:
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         if name.endswith(".md") or name in whole:
@@ -154,6 +165,7 @@ def check_itself(root, check_readmes):
         (TABLE, lambda t: t.replace("| a wrong power |", "| power |"), "a wrong power: no row"),
         ("sim/cost/README.md", lambda t: t + "\nAs sim/cost/gone.hpp has it.\n", "names sim/cost/gone.hpp"),
         (answer, lambda t: t.replace('"relu"', ""), f"{answer}: has no"),
+        ("CITATION.cff", lambda t: re.sub(r"(?m)^version: .*", "version: 9.9.9", t), "CITATION.cff: 9.9.9"),
     ]
     with tempfile.TemporaryDirectory() as name:
         to = pathlib.Path(name)
