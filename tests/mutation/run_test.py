@@ -106,6 +106,30 @@ class Verdicts(List):
         with self.assertRaises(RUN.Fault):  # no verdict of a suite that fails anyway
             self.judge(passes=False)
 
+    def test_a_line_is_put_back_after_a_run_that_was_killed(self):
+        self.data.write_text(GOOD)
+        mutation, path = RUN.read_mutations(self.data)[0], self.root / "box" / "a.cpp"
+        FakeScratch(self.root).change(mutation)
+        self.assertEqual(path.read_text(), "int one = 2;\nint two = 2;\n")
+        FakeScratch(self.root).restore()
+        self.assertEqual(path.read_text(), "int one = 1;\nint two = 2;\n")
+        FakeScratch(self.root).change(mutation)
+        path.write_text("int three = 3;\n")  # edited meanwhile
+        FakeScratch(self.root).restore()
+        self.assertEqual(path.read_text(), "int three = 3;\n")
+
+    def test_the_tree_itself_needs_a_build_folder(self):
+        RUN.subprocess.run(["git", "init", "-q", self.root], check=True)
+        scratch = RUN.Scratch(self.root, self.root / "out", here=True)
+        self.assertEqual(scratch.tree, self.root)
+        with self.assertRaises(RUN.Fault):
+            scratch.refresh()
+        (self.root / "build" / "release").mkdir(parents=True)
+        (self.root / "build" / "release" / "build.ninja").write_text("")
+        before = scratch.refresh()
+        (self.root / "box" / "a.cpp").write_text("int one = 3;\n")
+        self.assertNotEqual(scratch.refresh(), before)
+
 
 if __name__ == "__main__":
     unittest.main()
