@@ -8,6 +8,7 @@
 #include <string>
 
 #include "models/language/config_object.hpp"
+#include "models/language/families.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 
@@ -15,63 +16,99 @@ namespace tracecast {
 namespace {
 
 using language::ConfigObject;
+using language::DecoderFamily;
 using Reader = LanguageNetwork (*)(const ConfigObject&, std::string_view);
 
-struct Family {
+/// Families with a reader of their own.
+struct OwnReader {
   std::string_view model_type;
   Reader read;
 };
-
-constexpr std::array<Family, 35> kFamilies{{
-    {"bloom", language::read_bloom},
-    {"deepseek_v2", language::read_latent},
-    {"deepseek_v3", language::read_latent},
-    {"deepseek_v32", language::read_latent},
-    {"falcon", language::read_falcon},
-    {"gemma", language::read_gemma},
-    {"gemma2", language::read_gemma},
-    {"gemma3_text", language::read_gemma},
-    {"glm_moe_dsa", language::read_latent},
-    {"gpt2", language::read_gpt2},
-    {"gpt_neox", language::read_gpt_neox},
-    {"gpt_oss", language::read_gpt_oss},
-    {"internlm", language::read_dense},
-    {"kimi_k2", language::read_latent},
-    {"llama", language::read_dense},
+constexpr auto kOwnReaders = std::to_array<OwnReader>({
     {"llama4_text", language::read_llama4},
-    {"minimax_m2", language::read_minimax},
-    {"mistral", language::read_dense},
-    {"mixtral", language::read_mixture},
+    {"nemotron-nas", language::read_nemotron_nas},
     {"nemotron_h", language::read_nemotron_h},
-    {"opt", language::read_opt},
-    {"phi", language::read_phi},
-    {"phi3", language::read_dense},
-    {"qwen", language::read_qwen1},
-    {"qwen2", language::read_dense},
-    {"qwen2_moe", language::read_mixture},
-    {"qwen3", language::read_dense},
     {"qwen3_5_moe_text", language::read_delta_hybrid},
     {"qwen3_5_text", language::read_delta_hybrid},
-    {"qwen3_moe", language::read_mixture},
     {"qwen3_next", language::read_delta_hybrid},
-    {"kimi_k25", nullptr},
-    {"llama4", nullptr},
-    {"qwen3_5", nullptr},
-    {"qwen3_5_moe", nullptr},
-}};
+});
 
-/// What the text of a family of text and images is, where its text_config leaves model_type out.
-std::string text_family(std::string_view outer) {
-  if (outer == "kimi_k25") return "kimi_k2";
-  return std::string(outer) + "_text";
+/// Families of text and images or sound: where their text is described, and what it is where that says no model_type.
+/// Sources: transformers, configuration_FAMILY.py; the files beside the weights of those that are not in it.
+struct Outer {
+  std::string_view model_type, text_family;
+  std::string_view text = "text_config";
+};
+constexpr auto kOuters = std::to_array<Outer>({
+    {"aya_vision", "cohere2"},
+    {"cohere2_vision", "cohere2"},
+    {"gemma3", "gemma3_text"},
+    {"glm4v", "glm4v_text"},
+    {"glm4v_moe", "glm4v_moe_text"},
+    {"granite_speech", "granite"},
+    {"idefics2", "mistral"},
+    {"idefics3", "llama"},
+    {"internvl", "qwen2"},
+    {"internvl_chat", "qwen2", "llm_config"},
+    {"kimi_k25", "kimi_k2"},
+    {"kimi_vl", "deepseek_v3"},
+    {"llama4", "llama4_text"},
+    {"llava", "llama"},
+    {"llava_next", "llama"},
+    {"llava_next_video", "llama"},
+    {"llava_onevision", "qwen2"},
+    {"mistral3", "mistral"},
+    {"paligemma", "gemma"},
+    {"qwen2_5_vl", "qwen2_5_vl_text"},
+    {"qwen2_audio", "qwen2"},
+    {"qwen2_vl", "qwen2_vl_text"},
+    {"qwen3_5", "qwen3_5_text"},
+    {"qwen3_5_moe", "qwen3_5_moe_text"},
+    {"qwen3_vl", "qwen3_vl_text"},
+    {"qwen3_vl_moe", "qwen3_vl_moe_text"},
+    {"smolvlm", "llama"},
+    {"video_llava", "llama"},
+    {"vipllava", "llama"},
+    {"voxtral", "llama"},
+});
+
+template <class Rows>
+auto find_row(const Rows& rows, std::string_view model_type) -> const typename Rows::value_type* {
+  const auto found = std::find_if(rows.begin(), rows.end(),
+                                  [&](const auto& row) { return row.model_type == model_type; });
+  return found == rows.end() ? nullptr : &*found;
 }
 
-const Family& find_family(const ConfigObject& config, const std::string& model_type) {
-  const auto found = std::find_if(kFamilies.begin(), kFamilies.end(),
-                                  [&](const Family& f) { return f.model_type == model_type; });
-  if (found != kFamilies.end()) return *found;
-  config.fail("model_type", "\"" + model_type.substr(0, 40) + "\"",
-              describe_choices(model_type.substr(0, 40), language_families()));
+LanguageNetwork read_text(const ConfigObject& config, const std::string& model_type) {
+  LanguageNetwork network;
+  if (const auto* own = find_row(kOwnReaders, model_type)) {
+    network = own->read(config, own->model_type);
+  } else if (const auto* row = find_row(language::decoder_families(), model_type)) {
+    network = language::read_decoder(config, *row);
+  } else {
+    config.fail("model_type", "\"" + model_type.substr(0, 40) + "\"",
+                describe_choices(model_type.substr(0, 40), language_families()));
+  }
+  network.scales_rotation = language::scales_rotation(config);
+  network.unread = config.unread_sizes();
+  return network;
+}
+
+LanguageNetwork read_text_of(const ConfigObject& config, const Outer& outer) {
+  const auto text = config.child(outer.text);
+  // Earlier files of some families state the text's sizes beside the encoder.
+  if (!text && config.has(config.first_of(language::keys::kWidth))) {
+    return read_text(config, std::string(outer.text_family));
+  }
+  if (!text) config.fail(outer.text, "nothing", "the sizes of the text's layers");
+  const std::string family = text->text_or("model_type", outer.text_family);
+  if (find_row(kOuters, family) != nullptr) {
+    text->fail("model_type", "\"" + family + "\"", "a family of text");
+  }
+  // Parts of a file leave out what their class has anyway.
+  const nlohmann::json defaults =
+      nlohmann::json::parse(language::class_defaults(family), nullptr, true, true);
+  return read_text(text->with_defaults(defaults), family);
 }
 
 nlohmann::json parse(std::string_view bytes, std::string_view where) {
@@ -93,7 +130,11 @@ nlohmann::json parse(std::string_view bytes, std::string_view where) {
 
 std::vector<std::string> language_families() {
   std::vector<std::string> names;
-  for (const Family& family : kFamilies) names.emplace_back(family.model_type);
+  for (const OwnReader& family : kOwnReaders) names.emplace_back(family.model_type);
+  for (const Outer& family : kOuters) names.emplace_back(family.model_type);
+  for (const DecoderFamily& family : language::decoder_families()) {
+    names.emplace_back(family.model_type);
+  }
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -137,25 +178,16 @@ LanguageNetwork read_config_json(std::string_view bytes, std::string_view where)
   const nlohmann::json document = parse(bytes, where);
   const ConfigObject config(document, std::string(where));
   const std::string model_type = config.text("model_type");
-  const Family& outer = find_family(config, model_type);
   LanguageNetwork network;
-  if (outer.read != nullptr) {
-    network = outer.read(config, outer.model_type);
-    network.scales_rotation = language::scales_rotation(config);
-  } else {
-    const auto text = config.child("text_config");
-    if (!text) config.fail("text_config", "nothing", "the sizes of the text's layers");
-    const Family& inner = find_family(*text, text->text_or("model_type", text_family(model_type)));
-    if (inner.read == nullptr) {
-      text->fail("model_type", "\"" + std::string(inner.model_type) + "\"", "a family of text");
-    }
-    network = inner.read(*text, inner.model_type);
-    network.scales_rotation = language::scales_rotation(*text);
+  if (const Outer* outer = find_row(kOuters, model_type)) {
+    network = read_text_of(config, *outer);
     if (model_type == "llama4") {
       if (const auto vision = config.child("vision_config")) {
         network.encoder_parameters = language::llama4_encoder_parameters(*vision, network.width);
       }
     }
+  } else {
+    network = read_text(config, model_type);
   }
   check(network, where);
   return network;

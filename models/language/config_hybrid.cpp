@@ -2,8 +2,8 @@
 
 #include "models/language/config_object.hpp"
 
-/// Recurrent layers beside attention. Keys: transformers, configuration_qwen3_next.py, _qwen3_5.py, _qwen3_5_moe.py,
-/// _nemotron_h.py.
+/// Layers that a file lists one by one. Keys: transformers, configuration_qwen3_next.py, _qwen3_5.py, _qwen3_5_moe.py,
+/// _nemotron_h.py; NVIDIA's configuration_decilm.py and block_config.py.
 namespace tracecast::language {
 namespace {
 
@@ -33,6 +33,7 @@ std::vector<bool> full_layers(const ConfigObject& config, std::int64_t layers) {
 }
 
 LanguageFeedForward feed_forward_of(const ConfigObject& config) {
+  (void)config.first_of(keys::kFeedForward);
   if (!config.has("num_experts") || config.count_or("num_experts", 0) == 0) {
     return DenseFeedForward{.width = config.size("intermediate_size")};
   }
@@ -94,7 +95,6 @@ LanguageNetwork read_delta_hybrid(const ConfigObject& config, std::string_view f
 
 LanguageNetwork read_nemotron_h(const ConfigObject& config, std::string_view family) {
   const std::int64_t width = config.size("hidden_size"), layers = config.size("num_hidden_layers");
-  constexpr std::int64_t kMostLayers = 4096;
   if (layers > kMostLayers) {
     config.fail("num_hidden_layers", std::to_string(layers), "at most 4096");
   }
@@ -126,12 +126,12 @@ LanguageNetwork read_nemotron_h(const ConfigObject& config, std::string_view fam
                              .convolution_bias = config.flag_or("use_conv_bias", true)};
         break;
       case '*':
-        layer.mixer = GroupedQueryAttention{
-            .heads = config.size("num_attention_heads"),
-            .kv_heads = config.size("num_key_value_heads"),
-            .head_width = config.size_of_either("head_dim", "attention_head_dim"),
-            .input_biases = attention_biases,
-            .output_bias = attention_biases};
+        layer.mixer =
+            GroupedQueryAttention{.heads = config.size("num_attention_heads"),
+                                  .kv_heads = config.size("num_key_value_heads"),
+                                  .head_width = config.size(config.first_of(keys::kHeadWidth)),
+                                  .input_biases = attention_biases,
+                                  .output_bias = attention_biases};
         break;
       case '-':
         layer.feed_forward = DenseFeedForward{
@@ -153,6 +153,57 @@ LanguageNetwork read_nemotron_h(const ConfigObject& config, std::string_view fam
     }
     add_layer(network, layer);
   }
+  return network;
+}
+
+namespace {
+
+/// NVIDIA, modeling_decilm.py: to the next multiple of 256 of two thirds of the multiple of the width.
+std::int64_t searched_width(double multiple, std::int64_t width) {
+  constexpr std::int64_t kUnit = 256;
+  const auto exact = static_cast<std::int64_t>(2 * multiple * static_cast<double>(width) / 3);
+  return (exact + kUnit - 1) / kUnit * kUnit;
+}
+
+}  // namespace
+
+LanguageNetwork read_nemotron_nas(const ConfigObject& config, std::string_view family) {
+  const CommonSizes sizes = common_sizes(config);
+  LanguageNetwork network{.family = std::string(family),
+                          .width = sizes.width,
+                          .vocabulary = config.size("vocab_size"),
+                          .tied = config.flag_or("tie_word_embeddings", false),
+                          .context = config.size_or("max_position_embeddings", 0),
+                          .activation = activation_of(config, "hidden_act", "silu")};
+  const std::vector<ConfigObject> blocks = config.children("block_configs");
+  if (static_cast<std::int64_t>(blocks.size()) != sizes.layers) {
+    config.fail("block_configs", fmt::format("{} layers", blocks.size()),
+                fmt::format("num_hidden_layers, {}", sizes.layers));
+  }
+  for (const ConfigObject& block : blocks) {
+    LanguageLayer layer;
+    const bool biases = config.flag_or("attention_bias", false);
+    if (!block.flag_or("attention.no_op", false) &&
+        !block.flag_or("attention.replace_with_linear", false)) {
+      const std::int64_t together = block.size_or("attention.n_heads_in_group", 1);
+      if (sizes.heads % together != 0) {
+        block.fail("attention.n_heads_in_group", std::to_string(together),
+                   fmt::format("a divisor of num_attention_heads, {}", sizes.heads));
+      }
+      layer.mixer = GroupedQueryAttention{.heads = sizes.heads,
+                                          .kv_heads = sizes.heads / together,
+                                          .head_width = sizes.head_width,
+                                          .rotary_width = sizes.head_width,
+                                          .input_biases = biases,
+                                          .output_bias = biases};
+    }
+    if (!block.flag_or("ffn.no_op", false) && !block.flag_or("ffn.replace_with_linear", false)) {
+      layer.feed_forward = DenseFeedForward{
+          .width = searched_width(block.number_or("ffn.ffn_mult", 1), sizes.width)};
+    }
+    if (layer.mixer.index() + layer.feed_forward.index() > 0) add_layer(network, layer);
+  }
+  if (network.order.empty()) config.fail("block_configs", "no layer", "attention or feed-forwards");
   return network;
 }
 

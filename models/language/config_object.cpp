@@ -24,7 +24,10 @@ std::string shown(const nlohmann::json& value) {
 }  // namespace
 
 ConfigObject::ConfigObject(const nlohmann::json& value, std::string where, std::string path)
-    : value_(&value), where_(std::move(where)), path_(std::move(path)) {
+    : value_(&value),
+      where_(std::move(where)),
+      path_(std::move(path)),
+      read_(std::make_shared<std::set<std::string, std::less<>>>()) {
   if (value.is_object()) return;
   throw InputError(path_.empty() ? where_ : fmt::format("{}: {}", where_, path_), shown(value),
                    "an object of keys and values");
@@ -40,9 +43,31 @@ void ConfigObject::fail(std::string_view key, const std::string& found,
   throw InputError(place(key), found, expected);
 }
 
+ConfigObject ConfigObject::with_defaults(const nlohmann::json& defaults) const {
+  ConfigObject result = *this;
+  result.defaults_ = &defaults;
+  return result;
+}
+
 const nlohmann::json* ConfigObject::find(std::string_view key) const {
-  const auto found = value_->find(key);
-  return found == value_->end() || found->is_null() ? nullptr : &*found;
+  const nlohmann::json* value = value_;
+  std::string path = path_;
+  while (true) {
+    const std::size_t point = key.find('.');
+    const std::string_view part = key.substr(0, point);
+    if (!value->is_object()) return nullptr;
+    path += (path.empty() ? "" : ".") + std::string(part);
+    read_->insert(path);
+    auto found = value->find(part);
+    if (found == value->end() || found->is_null()) {
+      if (value != value_ || defaults_ == nullptr) return nullptr;
+      found = defaults_->find(part);
+      if (found == defaults_->end()) return nullptr;
+    }
+    value = &*found;
+    if (point == std::string_view::npos) return value;
+    key = key.substr(point + 1);
+  }
 }
 
 const nlohmann::json& ConfigObject::get(std::string_view key, std::string_view expected) const {
@@ -71,8 +96,52 @@ std::int64_t ConfigObject::size_or(std::string_view key, std::int64_t otherwise)
   return has(key) ? size(key) : otherwise;
 }
 
-std::int64_t ConfigObject::size_of_either(std::string_view key, std::string_view other) const {
-  return has(other) ? size(other) : size(key);
+std::string_view ConfigObject::first_of(std::span<const std::string_view> keys) const {
+  std::string_view first;
+  for (const std::string_view key : keys) {  // all count as asked for
+    if (has(key) && first.empty()) first = key;
+  }
+  return first.empty() ? keys.front() : first;
+}
+
+std::int64_t ConfigObject::size_of_layer(std::string_view key, std::int64_t index,
+                                         std::int64_t layers) const {
+  const nlohmann::json& value = get(key, "a whole number from 1 on");
+  if (!value.is_array()) return size(key);
+  if (static_cast<std::int64_t>(value.size()) != layers) {
+    fail(key, fmt::format("{} sizes", value.size()),
+         fmt::format("one for each of {} layers", layers));
+  }
+  return whole(value[static_cast<std::size_t>(index)], key, 1);
+}
+
+double ConfigObject::number_of_layer(std::string_view key, std::int64_t index,
+                                     std::int64_t layers) const {
+  const nlohmann::json& value = get(key, "a number");
+  if (!value.is_array()) return number_or(key, 0);
+  if (static_cast<std::int64_t>(value.size()) != layers) {
+    fail(key, fmt::format("{} numbers", value.size()),
+         fmt::format("one for each of {} layers", layers));
+  }
+  const nlohmann::json& one = value[static_cast<std::size_t>(index)];
+  const double number = one.is_number() ? one.get<double>() : -1;
+  if (!(number >= 0 && number <= kMost)) fail(key, shown(one), "a number from 0 to 2^24");
+  return number;
+}
+
+bool ConfigObject::is_text(std::string_view key) const {
+  const nlohmann::json* value = find(key);
+  return value != nullptr && value->is_string();
+}
+
+bool ConfigObject::is_negative(std::string_view key) const {
+  const nlohmann::json* value = find(key);
+  return value != nullptr && value->is_number() && value->get<double>() < 0;
+}
+
+bool ConfigObject::is_list(std::string_view key) const {
+  const nlohmann::json* value = find(key);
+  return value != nullptr && value->is_array();
 }
 
 std::int64_t ConfigObject::count_or(std::string_view key, std::int64_t otherwise) const {
@@ -136,29 +205,93 @@ std::optional<ConfigObject> ConfigObject::child(std::string_view key) const {
   const nlohmann::json* value = find(key);
   if (value == nullptr) return std::nullopt;
   const std::string path = path_.empty() ? std::string(key) : fmt::format("{}.{}", path_, key);
-  return ConfigObject(*value, where_, path);
+  ConfigObject result(*value, where_, path);
+  result.read_ = read_;
+  return result;
+}
+
+std::vector<ConfigObject> ConfigObject::children(std::string_view key) const {
+  const nlohmann::json& list = get(key, "a list of objects");
+  if (!list.is_array()) fail(key, shown(list), "a list of objects");
+  std::vector<ConfigObject> result;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::string name = fmt::format("{}[{}]", key, i);
+    result.emplace_back(list[i], where_, path_.empty() ? name : path_ + "." + name);
+    result.back().read_ = read_;
+  }
+  return result;
+}
+
+namespace {
+
+/// Parts of names of sizes that change a network's shape, and parts of names of what changes none.
+constexpr std::string_view kSizes[] = {"size",   "dim",    "width", "head",  "layer",
+                                       "expert", "rank",   "inner", "num_",  "n_",
+                                       "vocab",  "factor", "state", "kernel"};
+constexpr std::string_view kNoSizes[] = {
+    "token",       "label",   "beam",       "return",    "group",   "position",    "window",
+    "chunk",       "length",  "init",       "std",       "topk",    "top_k",       "seq",
+    "cache",       "coef",    "aux",        "rope",      "rotary",  "freq",        "pad",
+    "eps",         "scal",    "dropout",    "drop",      "prob",    "parallel",    "pretraining_tp",
+    "ep_size",     "logit",   "loss",       "threshold", "penalty", "temperature", "quant",
+    "seed",        "version", "multiplier", "momentum",  "bits",    "time_step",   "interval",
+    "image_token", "buckets", "max_",       "min_",      "alpha",   "jitter",      "offset"};
+
+bool has_any(std::string_view name, std::span<const std::string_view> parts) {
+  return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) {
+    return name.find(part) != std::string_view::npos;
+  });
+}
+
+void add_unread(const nlohmann::json& object, const std::string& path,
+                const std::set<std::string, std::less<>>& read, std::vector<std::string>& unread) {
+  for (const auto& [key, value] : object.items()) {
+    const std::string here = path.empty() ? key : path + "." + key;
+    // What belongs to other networks, to weights' formats, to generation.
+    constexpr std::string_view kOthers[] = {"vision",     "audio",         "quantization",
+                                            "generation", "task_specific", "label",
+                                            "rope",       "text_config"};
+    if (has_any(key, kOthers)) continue;
+    if (value.is_object()) {
+      add_unread(value, here, read, unread);
+      continue;
+    }
+    const bool is_number = value.is_number_integer() && value.get<std::int64_t>() > 1;
+    const bool is_list = value.is_array() && !value.empty() && value[0].is_number_integer();
+    if (!(is_number || is_list) || read.contains(here)) continue;
+    if (has_any(key, kSizes) && !has_any(key, kNoSizes)) unread.push_back(here.substr(0, 60));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> ConfigObject::unread_sizes() const {
+  std::vector<std::string> unread;
+  add_unread(*value_, path_, *read_, unread);
+  return unread;
 }
 
 CommonSizes common_sizes(const ConfigObject& config, std::int64_t usual_head_width) {
-  CommonSizes sizes{.width = config.size("hidden_size"),
-                    .layers = config.size("num_hidden_layers"),
-                    .heads = config.size("num_attention_heads")};
-  constexpr std::int64_t kMostLayers = 4096;
+  CommonSizes sizes{.width = config.size(config.first_of(keys::kWidth)),
+                    .layers = config.size(config.first_of(keys::kLayers)),
+                    .heads = config.size(config.first_of(keys::kHeads))};
   if (sizes.layers > kMostLayers) {
-    config.fail("num_hidden_layers", std::to_string(sizes.layers), "at most 4096");
+    config.fail(config.first_of(keys::kLayers), std::to_string(sizes.layers), "at most 4096");
   }
-  sizes.kv_heads = config.size_or("num_key_value_heads", sizes.heads);
+  const std::string_view kv_heads = config.first_of(keys::kKvHeads);
+  sizes.kv_heads = config.size_or(kv_heads, sizes.heads);
   if (sizes.kv_heads > sizes.heads || sizes.heads % sizes.kv_heads != 0) {
-    config.fail("num_key_value_heads", std::to_string(sizes.kv_heads),
-                fmt::format("a divisor of num_attention_heads, {}", sizes.heads));
+    config.fail(kv_heads, std::to_string(sizes.kv_heads),
+                fmt::format("a divisor of {}, {}", config.first_of(keys::kHeads), sizes.heads));
   }
-  if (config.has("head_dim")) {
-    sizes.head_width = config.size("head_dim");
+  if (const std::string_view width = config.first_of(keys::kHeadWidth); config.has(width)) {
+    sizes.head_width = config.size(width);
   } else if (usual_head_width > 0) {
     sizes.head_width = usual_head_width;
   } else if (sizes.width % sizes.heads != 0) {
-    config.fail("hidden_size", fmt::format("{} over {} heads", sizes.width, sizes.heads),
-                "a multiple of num_attention_heads, or head_dim");
+    config.fail(config.first_of(keys::kWidth),
+                fmt::format("{} over {} heads", sizes.width, sizes.heads),
+                fmt::format("a multiple of {}, or head_dim", config.first_of(keys::kHeads)));
   } else {
     sizes.head_width = sizes.width / sizes.heads;
   }
@@ -166,7 +299,17 @@ CommonSizes common_sizes(const ConfigObject& config, std::int64_t usual_head_wid
 }
 
 std::int64_t rotary_width(const ConfigObject& config, std::int64_t head_width, double usual_share) {
-  double share = config.share_or("partial_rotary_factor", usual_share);
+  constexpr std::string_view kShare[] = {"partial_rotary_factor", "rotary_pct", "rope_pct",
+                                         "rope_percent", "rotary_percent"};
+  if (config.has("rotary_dim")) {
+    const std::int64_t channels = config.size("rotary_dim");
+    if (channels > head_width) {
+      config.fail("rotary_dim", std::to_string(channels),
+                  fmt::format("at most head_dim, {}", head_width));
+    }
+    return channels;
+  }
+  double share = config.share_or(config.first_of(kShare), usual_share);
   if (const auto rope = config.child("rope_parameters")) {
     share = rope->share_or("partial_rotary_factor", share);
   }
@@ -185,7 +328,8 @@ bool scales_rotation(const ConfigObject& config) {
 
 LanguageActivation activation_of(const ConfigObject& config, std::string_view key,
                                  std::string_view usual) {
-  static constexpr std::array<std::pair<std::string_view, LanguageActivation>, 8> kKnown{{
+  // xIELU is written in about as many steps as GELU by tanh (transformers, activations.py).
+  static constexpr std::array<std::pair<std::string_view, LanguageActivation>, 18> kKnown{{
       {"silu", LanguageActivation::Silu},
       {"swish", LanguageActivation::Silu},
       {"gelu", LanguageActivation::Gelu},
@@ -194,6 +338,16 @@ LanguageActivation activation_of(const ConfigObject& config, std::string_view ke
       {"gelu_pytorch_tanh", LanguageActivation::GeluTanh},
       {"relu", LanguageActivation::Relu},
       {"relu2", LanguageActivation::SquaredRelu},
+      {"swiglu", LanguageActivation::Silu},
+      {"quick_gelu", LanguageActivation::Silu},
+      {"gelu_python", LanguageActivation::Gelu},
+      {"gelu_10", LanguageActivation::Gelu},
+      {"geglu", LanguageActivation::Gelu},
+      {"gelu_tanh", LanguageActivation::GeluTanh},
+      {"gelu_python_tanh", LanguageActivation::GeluTanh},
+      {"gelu_accurate", LanguageActivation::GeluTanhInSteps},
+      {"xielu", LanguageActivation::GeluTanhInSteps},
+      {"relu_squared", LanguageActivation::SquaredRelu},
   }};
   const std::string name = config.text_or(key, usual);
   for (const auto& [known, activation] : kKnown) {

@@ -50,7 +50,7 @@ std::vector<ForwardKernel> row_kernels(const ServedNetwork& served, double rows)
     const bool has_mixer = !std::holds_alternative<std::monostate>(layer.mixer);
     const bool has_feed = !std::holds_alternative<std::monostate>(layer.feed_forward);
     double norms = (has_mixer ? 1.0 : 0.0) + (has_feed && is_norm_before(layer) ? 1.0 : 0.0);
-    if (layer.norms_after) norms *= 2;
+    if (layer.norms_after && layer.norms_before) norms *= 2;
     if (served.fuses_sums) {
       out.push_back({"norm and sum", ForwardNorm{rows, width, 4}, counts[kind] * norms});
       continue;
@@ -127,6 +127,7 @@ std::int64_t heads_of(const LanguageMixer& mixer) {
   if (const auto* a = std::get_if<LatentAttention>(&mixer)) return a->heads;
   if (const auto* a = std::get_if<GatedDeltaNet>(&mixer)) return a->key_heads;
   if (const auto* a = std::get_if<Mamba2>(&mixer)) return a->heads;
+  if (const auto* a = std::get_if<Mamba>(&mixer)) return a->inner;
   return 0;
 }
 
@@ -142,8 +143,10 @@ void check_sharing(const ServedNetwork& served) {
         "at most the network's " + std::to_string(served.network.layers()) + " layers");
   bool has_experts = false;
   for (const LanguageLayer& layer : served.network.kinds) {
-    if (const std::int64_t heads = heads_of(layer.mixer); heads > 0)
-      check_divides(heads, s.tensor, "--tp", std::to_string(heads) + " heads");
+    for (const LanguageMixer* mixer : {&layer.mixer, &layer.beside}) {
+      if (const std::int64_t heads = heads_of(*mixer); heads > 0)
+        check_divides(heads, s.tensor, "--tp", std::to_string(heads) + " heads");
+    }
     if (const auto* dense = std::get_if<DenseFeedForward>(&layer.feed_forward))
       check_divides(dense->width, s.tensor, "--tp",
                     "feed-forward of " + std::to_string(dense->width));
@@ -188,34 +191,49 @@ Bytes served_weight_bytes(const ServedNetwork& served) {
   return weight_bytes(held, bits);
 }
 
+namespace {
+
+void add_cache(ServedCache& cache, const LanguageMixer& mixer, const ServedNetwork& served) {
+  const double element = served.formats.fp8_cache ? 1 : kHalf;
+  const double tensor = num(served.sharing.tensor);
+  if (const auto* a = std::get_if<GroupedQueryAttention>(&mixer)) {
+    const double heads = std::ceil(num(a->kv_heads) / tensor);
+    const Bytes token(2 * heads * num(a->head_width) * element);
+    if (a->window > 0) {
+      cache.window_token += token;
+      cache.window = std::max(cache.window, a->window);
+    } else {
+      cache.token += token;
+    }
+  } else if (const auto* l = std::get_if<LatentAttention>(&mixer)) {
+    cache.token += Bytes(num(l->kv_rank + l->rope_width) * element);  // every rank holds it
+    if (l->indexer) cache.token += Bytes(num(l->indexer->head_width));
+  } else if (const auto* g = std::get_if<GatedDeltaNet>(&mixer)) {
+    const double before = num(std::max<std::int64_t>(g->convolution - 1, 0));
+    cache.sequence += Bytes((num(g->value_heads * g->key_width * g->value_width) * 4 +
+                             num(g->channels()) * before * kHalf) /
+                            tensor);
+  } else if (const auto* m = std::get_if<Mamba2>(&mixer)) {
+    cache.sequence +=
+        Bytes((num(m->inner() * m->state) * 4 + num(m->channels() * (m->convolution - 1)) * kHalf) /
+              tensor);
+  } else if (const auto* one = std::get_if<Mamba>(&mixer)) {
+    cache.sequence += Bytes(
+        (num(one->inner * one->state) * 4 + num(one->inner * (one->convolution - 1)) * kHalf) /
+        tensor);
+  }
+}
+
+}  // namespace
+
 ServedCache served_cache(const ServedNetwork& served) {
   const LanguageNetwork& n = served.network;
-  const ModelSharing& s = served.sharing;
-  const double element = served.formats.fp8_cache ? 1 : kHalf;
   ServedCache cache;
-  for (std::int64_t i = 0; i < (n.layers() + s.pipeline - 1) / s.pipeline; ++i) {
-    const LanguageMixer& mixer = n.layer(static_cast<std::size_t>(i)).mixer;
-    if (const auto* a = std::get_if<GroupedQueryAttention>(&mixer)) {
-      const double heads = std::ceil(num(a->kv_heads) / num(s.tensor));
-      const Bytes token(2 * heads * num(a->head_width) * element);
-      if (a->window > 0) {
-        cache.window_token += token;
-        cache.window = std::max(cache.window, a->window);
-      } else {
-        cache.token += token;
-      }
-    } else if (const auto* l = std::get_if<LatentAttention>(&mixer)) {
-      cache.token += Bytes(num(l->kv_rank + l->rope_width) * element);  // every rank holds it
-      if (l->indexer) cache.token += Bytes(num(l->indexer->head_width));
-    } else if (const auto* g = std::get_if<GatedDeltaNet>(&mixer)) {
-      cache.sequence += Bytes((num(g->value_heads * g->key_width * g->value_width) * 4 +
-                               num(g->channels() * (g->convolution - 1)) * kHalf) /
-                              num(s.tensor));
-    } else if (const auto* m = std::get_if<Mamba2>(&mixer)) {
-      cache.sequence += Bytes(
-          (num(m->inner() * m->state) * 4 + num(m->channels() * (m->convolution - 1)) * kHalf) /
-          num(s.tensor));
-    }
+  for (std::int64_t i = 0; i < (n.layers() + served.sharing.pipeline - 1) / served.sharing.pipeline;
+       ++i) {
+    const LanguageLayer& layer = n.layer(static_cast<std::size_t>(i));
+    add_cache(cache, layer.mixer, served);
+    add_cache(cache, layer.beside, served);
   }
   return cache;
 }

@@ -52,10 +52,16 @@ void add_rows(const Layer& at, const LatentAttention& a) {
 /// Recurrent layers: products, and the state read and written by a kernel that no cost model knows.
 void add_rows(const Layer& at, const GatedDeltaNet& g) {
   const double t = at.tensor(), model = num(at.served.network.width);
-  at.product("inputs of the recurrence", (num(g.channels() + g.values() + 2 * g.value_heads)) / t,
-             model);
+  const double gate = g.gate_rank > 0 ? num(g.gate_rank) * t : num(g.values());
+  const double decay = g.fixed_decay      ? 0
+                       : g.decay_rank > 0 ? num(g.decay_rank) * t + num(g.value_heads)
+                                          : num(2 * g.value_heads);
+  at.product("inputs of the recurrence", (num(g.channels()) + gate + decay) / t, model);
+  if (g.gate_rank > 0) at.product("gate of values", num(g.values()) / t, num(g.gate_rank));
+  if (g.decay_rank > 0) at.product("decays of channels", num(g.keys()) / t, num(g.decay_rank));
   const double channels = at.rows * num(g.channels()) / t, values = at.rows * num(g.values()) / t;
-  at.add("convolution", ForwardPass{channels, 2 * channels * kHalf, channels * kHalf, 8});
+  if (g.convolution > 0)
+    at.add("convolution", ForwardPass{channels, 2 * channels * kHalf, channels * kHalf, 8});
   at.add("gated norm", ForwardNorm{at.rows, num(g.values()) / t, 3});
   at.product("recurrence to layer", model, num(g.values()) / t);
   at.add("delta rule",
@@ -73,11 +79,24 @@ void add_rows(const Layer& at, const Mamba2& m) {
          true);
 }
 
+void add_rows(const Layer& at, const Mamba& m) {
+  const double t = at.tensor(), model = num(at.served.network.width), inner = num(m.inner) / t;
+  at.product("inputs of the scan", 2 * inner, model);
+  const double channels = at.rows * inner;
+  at.add("convolution", ForwardPass{channels, 2 * channels * kHalf, channels * kHalf, 8});
+  at.product("steps and states of the scan", num(m.step_rank + 2 * m.state), inner);
+  at.product("steps of channels", inner, num(m.step_rank));
+  at.product("scan to layer", model, inner);
+  at.add("scan", ForwardPass{channels, 4 * channels * kHalf, channels * kHalf, 6 * num(m.state)}, 1,
+         2, true);
+}
+
 /// Bytes of a recurrent layer's state on a rank, 32 bits each.
 double state_bytes(const LanguageMixer& mixer, double tensor) {
   if (const auto* g = std::get_if<GatedDeltaNet>(&mixer))
     return num(g->value_heads * g->key_width * g->value_width) * 4 / tensor;
   if (const auto* m = std::get_if<Mamba2>(&mixer)) return num(m->inner() * m->state) * 4 / tensor;
+  if (const auto* m = std::get_if<Mamba>(&mixer)) return num(m->inner * m->state) * 4 / tensor;
   return 0;
 }
 
@@ -168,6 +187,7 @@ void add_decode(const Layer& at, const LatentAttention& a, const DecodeShape& s)
 
 void forward_parts::add_mixer_rows(const Layer& at) {
   std::visit([&](const auto& mixer) { add_rows(at, mixer); }, at.layer.mixer);
+  std::visit([&](const auto& mixer) { add_rows(at, mixer); }, at.layer.beside);
   const bool has_mixer = !std::holds_alternative<std::monostate>(at.layer.mixer);
   // One sum serves both halves of a parallel layer.
   if (has_mixer && at.tensor() > 1 && !at.layer.parallel) {
@@ -183,10 +203,13 @@ std::vector<ForwardKernel> prefill_kernels(const ServedNetwork& served, const Pr
     const LanguageLayer& layer = served.network.kinds[kind];
     const Layer at{served, layer, shape.sequences * shape.tokens, counts[kind], out};
     if (counts[kind] == 0) continue;
-    if (const auto* a = std::get_if<GroupedQueryAttention>(&layer.mixer))
-      add_prefill(at, *a, shape);
-    if (const auto* a = std::get_if<LatentAttention>(&layer.mixer)) add_prefill(at, *a, shape);
-    if (const double state = state_bytes(layer.mixer, at.tensor()); state > 0) {
+    for (const LanguageMixer* mixer : {&layer.mixer, &layer.beside}) {
+      if (const auto* a = std::get_if<GroupedQueryAttention>(mixer)) add_prefill(at, *a, shape);
+      if (const auto* a = std::get_if<LatentAttention>(mixer)) add_prefill(at, *a, shape);
+    }
+    const double state =
+        state_bytes(layer.mixer, at.tensor()) + state_bytes(layer.beside, at.tensor());
+    if (state > 0) {
       // Chunks of 64 tokens keep their state.  Source: the chunked form of arXiv 2412.06464, section 3.
       const double chunks = shape.sequences * std::ceil(shape.tokens / 64);
       at.add("states of prompts",
@@ -203,10 +226,14 @@ std::vector<ForwardKernel> decode_kernels(const ServedNetwork& served, const Dec
     const LanguageLayer& layer = served.network.kinds[kind];
     const Layer at{served, layer, shape.sequences, counts[kind], out};
     if (counts[kind] == 0) continue;
-    if (const auto* a = std::get_if<GroupedQueryAttention>(&layer.mixer)) add_decode(at, *a, shape);
-    if (const auto* a = std::get_if<LatentAttention>(&layer.mixer)) add_decode(at, *a, shape);
-    if (const double state = state_bytes(layer.mixer, at.tensor()) * shape.sequences; state > 0)
-      at.add("states", ForwardPass{state / 4, state, state, 4}, 1, 1, true);
+    for (const LanguageMixer* mixer : {&layer.mixer, &layer.beside}) {
+      if (const auto* a = std::get_if<GroupedQueryAttention>(mixer)) add_decode(at, *a, shape);
+      if (const auto* a = std::get_if<LatentAttention>(mixer)) add_decode(at, *a, shape);
+    }
+    const double state =
+        (state_bytes(layer.mixer, at.tensor()) + state_bytes(layer.beside, at.tensor())) *
+        shape.sequences;
+    if (state > 0) at.add("states", ForwardPass{state / 4, state, state, 4}, 1, 1, true);
   }
   return out;
 }

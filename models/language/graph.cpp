@@ -37,6 +37,7 @@ TensorId norm(const GraphParts& parts, const std::string& name, TensorId x, bool
     return root_mean_square(parts, name, x, learned);
   }
   GraphBuilder& b = parts.b;
+  learned = learned && parts.network.norm_learned;
   std::optional<TensorId> scale, bias;
   if (learned) scale = b.weight(name + ".weight", {b.shape(x).back()});
   if (learned && parts.network.norm_biases) bias = b.weight(name + ".bias", {b.shape(x).back()});
@@ -107,12 +108,22 @@ std::string_view mixer_name(const LanguageMixer& mixer) {
   return is_attention ? ".self_attn" : ".mixer";
 }
 
+/// What mixes the tokens of a layer, both where there are two.
+TensorId mixed(const GraphParts& parts, const std::string& name, TensorId x,
+               const LanguageLayer& layer) {
+  const TensorId y = mixed(parts, name + std::string(mixer_name(layer.mixer)), x, layer.mixer);
+  if (layer.beside.index() == 0) return y;
+  const TensorId other =
+      mixed(parts, name + std::string(mixer_name(layer.beside)), x, layer.beside);
+  return parts.b.add(name + ".add_mixers", y, other);
+}
+
 /// Both halves read the layer's input; one sum takes both.
 TensorId parallel_layer(const GraphParts& parts, const std::string& name, TensorId x,
                         const LanguageLayer& layer) {
   GraphBuilder& b = parts.b;
   const TensorId read = norm(parts, name + ".input_layernorm", x);
-  const TensorId y = mixed(parts, name + std::string(mixer_name(layer.mixer)), read, layer.mixer);
+  const TensorId y = mixed(parts, name, read, layer);
   const TensorId other =
       layer.shared_norm ? read : norm(parts, name + ".post_attention_layernorm", x);
   const TensorId both = b.add(name + ".add", y, fed(parts, name, other, layer.feed_forward));
@@ -124,13 +135,13 @@ TensorId layer_of(const GraphParts& parts, const std::string& name, TensorId x,
   if (layer.parallel) return parallel_layer(parts, name, x, layer);
   GraphBuilder& b = parts.b;
   if (layer.mixer.index() != 0) {
-    TensorId y = norm(parts, name + ".input_layernorm", x);
-    y = mixed(parts, name + std::string(mixer_name(layer.mixer)), y, layer.mixer);
+    TensorId y = layer.norms_before ? norm(parts, name + ".input_layernorm", x) : x;
+    y = mixed(parts, name, y, layer);
     if (layer.norms_after) y = norm(parts, name + ".after_attention_layernorm", y);
     x = b.add(name + ".add_attn", x, y);
   }
   if (layer.feed_forward.index() != 0) {
-    TensorId y = norm(parts, name + ".post_attention_layernorm", x);
+    TensorId y = layer.norms_before ? norm(parts, name + ".post_attention_layernorm", x) : x;
     y = fed(parts, name, y, layer.feed_forward);
     if (layer.norms_after) y = norm(parts, name + ".after_feedforward_layernorm", y);
     x = b.add(name + ".add_mlp", x, y);
@@ -150,6 +161,9 @@ void add_rotary(GraphParts& parts, std::int64_t width) {
 /// Tables that are the same for all layers: positions, and distances where scores fall with them.
 void add_tables(GraphParts& parts) {
   for (const LanguageLayer& layer : parts.network.kinds) {
+    if (const auto* a = std::get_if<GroupedQueryAttention>(&layer.beside)) {
+      add_rotary(parts, a->rotary_width);
+    }
     if (const auto* a = std::get_if<GroupedQueryAttention>(&layer.mixer)) {
       add_rotary(parts, a->rotary_width);
     } else if (const auto* l = std::get_if<LatentAttention>(&layer.mixer)) {

@@ -48,6 +48,8 @@ struct GraphParts {
                            const GatedDeltaNet& delta);
 [[nodiscard]] TensorId mix(const GraphParts& parts, const std::string& name, TensorId x,
                            const Mamba2& mamba);
+[[nodiscard]] TensorId mix(const GraphParts& parts, const std::string& name, TensorId x,
+                           const Mamba& mamba);
 
 [[nodiscard]] TensorId feed_forward(const GraphParts& parts, const std::string& name, TensorId x,
                                     const DenseFeedForward& dense);

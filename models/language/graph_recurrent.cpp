@@ -29,19 +29,46 @@ TensorId scan(GraphBuilder& b, const std::string& name, const ScanAttributes& at
 
 /// Tokens that the kernels of flash-linear-attention multiply at once. Source: its repository, fla/ops/gated_delta_rule/chunk.py.
 constexpr std::int64_t kDeltaChunk = 64;
+/// Source: transformers, configuration_minimax.py, block_size.
+constexpr std::int64_t kLightningChunk = 256;
+
+/// A projection, or two of that rank.
+TensorId by_rank(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t rank,
+                 std::int64_t out) {
+  if (rank == 0) return b.linear_layer(name, x, out, false);
+  return b.linear_layer(name + ".up", b.linear_layer(name + ".down", x, rank, false), out, false);
+}
 
 }  // namespace
 
-// transformers 5, modeling_qwen3_5.py, the class of the gated delta net.
+// transformers 5, modeling_qwen3_5.py, the class of the gated delta net; Moonshot's modeling_kimi.py; transformers 5,
+// modeling_minimax.py, the class of lightning attention.
 TensorId mix(const GraphParts& parts, const std::string& name, TensorId x, const GatedDeltaNet& g) {
   GraphBuilder& b = parts.b;
   const std::int64_t batch = b.shape(x)[0], tokens = b.shape(x)[1];
   TensorId mixed = b.linear_layer(name + ".in_proj_qkv", x, g.channels(), false);
-  const TensorId gate = b.linear_layer(name + ".in_proj_z", x, g.values(), false);
+  const TensorId gate = by_rank(b, name + ".in_proj_z", x, g.gate_rank, g.values());
+  if (g.fixed_decay) {
+    mixed = b.activation(name + ".silu", mixed, "silu");
+    TensorId y = scan(b, name + ".lightning",
+                      {.rule = ScanRule::StateSpace,
+                       .batch = batch,
+                       .tokens = tokens,
+                       .heads = g.value_heads,
+                       .groups = g.key_heads,
+                       .key_width = g.key_width,
+                       .value_width = g.value_width,
+                       .chunk = kLightningChunk},
+                      {mixed});
+    y = root_mean_square(parts, name + ".norm", y);
+    y = b.mul(name + ".gated", y, b.activation(name + ".gate.sigmoid", gate, "sigmoid"));
+    return b.linear_layer(name + ".out_proj", y, parts.network.width, false);
+  }
   const TensorId strength = b.linear_layer(name + ".in_proj_b", x, g.value_heads, false);
-  const TensorId decay = b.linear_layer(name + ".in_proj_a", x, g.value_heads, false);
+  const std::int64_t decays = g.decay_rank > 0 ? g.keys() : g.value_heads;
+  const TensorId decay = by_rank(b, name + ".in_proj_a", x, g.decay_rank, decays);
   mixed = causal_convolution(b, name + ".conv1d", mixed, g.convolution, false);
-  const TensorId bias = b.weight(name + ".dt_bias", {g.value_heads});
+  const TensorId bias = b.weight(name + ".dt_bias", {decays});
   const TensorId rate = b.weight(name + ".A_log", {g.value_heads});
   TensorId y = scan(b, name + ".delta_rule",
                     {.rule = ScanRule::GatedDelta,
@@ -84,7 +111,43 @@ TensorId mix(const GraphParts& parts, const std::string& name, TensorId x, const
                      .chunk = m.chunk},
                     {mixed, part[2], bias, rate, skip});
   y = b.mul(name + ".gated", y, b.activation(name + ".gate.silu", part[0], "silu"));
-  y = root_mean_square(parts, name + ".norm", y);
+  if (m.norm) y = root_mean_square(parts, name + ".norm", y);
+  return b.linear_layer(name + ".out_proj", y, parts.network.width, m.biases);
+}
+
+// transformers 5, modeling_mamba.py, modeling_falcon_mamba.py, and the class of the mixer of modeling_jamba.py.
+TensorId mix(const GraphParts& parts, const std::string& name, TensorId x, const Mamba& m) {
+  GraphBuilder& b = parts.b;
+  const std::int64_t batch = b.shape(x)[0], tokens = b.shape(x)[1];
+  const TensorId projected = b.linear_layer(name + ".in_proj", x, 2 * m.inner, m.biases);
+  const std::int64_t halves[] = {m.inner, m.inner};
+  const std::vector<TensorId> half = b.split(name + ".split", projected, -1, halves);
+  const TensorId mixed =
+      causal_convolution(b, name + ".conv1d", half[0], m.convolution, m.convolution_bias);
+  const TensorId selected =
+      b.linear_layer(name + ".x_proj", mixed, m.step_rank + 2 * m.state, false);
+  const std::int64_t sizes[] = {m.step_rank, m.state, m.state};
+  std::vector<TensorId> part = b.split(name + ".x_split", selected, -1, sizes);
+  if (m.norms) {
+    const char* names[] = {".dt_layernorm", ".b_layernorm", ".c_layernorm"};
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      part[i] = root_mean_square(parts, name + names[i], part[i]);
+    }
+  }
+  const TensorId step = b.linear_layer(name + ".dt_proj", part[0], m.inner, true);
+  const TensorId rate = b.weight(name + ".A_log", {m.inner, m.state});
+  const TensorId skip = b.weight(name + ".D", {m.inner});
+  TensorId y = scan(b, name + ".scan",
+                    {.rule = ScanRule::StateSpace,
+                     .batch = batch,
+                     .tokens = tokens,
+                     .heads = m.inner,
+                     .groups = 1,
+                     .key_width = m.state,
+                     .value_width = 1,
+                     .chunk = 1},
+                    {mixed, step, part[1], part[2], rate, skip});
+  y = b.mul(name + ".gated", y, b.activation(name + ".gate.silu", half[1], "silu"));
   return b.linear_layer(name + ".out_proj", y, parts.network.width, m.biases);
 }
 

@@ -16,8 +16,11 @@ namespace {
 }
 
 std::string_view name_of(const LanguageMixer& mixer) {
-  if (std::holds_alternative<GatedDeltaNet>(mixer)) return "a gated delta net";
+  if (const auto* g = std::get_if<GatedDeltaNet>(&mixer)) {
+    return g->fixed_decay ? "lightning attention" : "a gated delta net";
+  }
   if (std::holds_alternative<Mamba2>(mixer)) return "a Mamba 2 layer";
+  if (std::holds_alternative<Mamba>(mixer)) return "a Mamba layer";
   return "a layer without attention";
 }
 
@@ -124,6 +127,7 @@ ShardableNetwork shardable(const LanguageNetwork& network, std::string_view wher
   const TransformerLayout first = heads.of(network.layer(0).mixer);
   bool all_biases = network.norm_biases, some_biases = false, gated = true;
   for (const LanguageLayer& layer : network.kinds) {
+    if (layer.beside.index() != 0) refuse(where, std::string(name_of(layer.beside)));
     if (!same_heads(heads.of(layer.mixer), first)) refuse(where, "layers with unlike heads");
     if (layer.feed_forward.index() == 0) refuse(where, "a layer without a feed-forward");
     const auto* d = std::get_if<DenseFeedForward>(&layer.feed_forward);
@@ -134,7 +138,7 @@ ShardableNetwork shardable(const LanguageNetwork& network, std::string_view wher
     all_biases = all_biases && d != nullptr && d->biases;
     some_biases = some_biases || (e != nullptr && e->biases);
     gated = d != nullptr ? d->gated : e->gated;
-    leave_out(result, layer.norms_after, "norms of results");
+    leave_out(result, layer.norms_after && layer.norms_before, "norms of results");
     leave_out(result, layer.parallel, "attention and feed-forward side by side");
   }
   all_biases = all_biases && heads.all_biases();

@@ -13,11 +13,12 @@ double num(std::int64_t value) { return static_cast<double>(value); }
 
 /// Weights of one norm over `width`.
 double norm(const LanguageNetwork& network, std::int64_t width) {
+  if (!network.norm_learned) return 0;
   return num(width) * (network.norm_biases ? 2.0 : 1.0);
 }
 
 struct MixerParameters {
-  double products = 0, norms = 0;
+  double weights = 0, norms = 0;
 };
 
 MixerParameters of(const LanguageNetwork&, const std::monostate&) { return {}; }
@@ -26,10 +27,10 @@ MixerParameters of(const LanguageNetwork& network, const GroupedQueryAttention& 
   const double width = num(network.width), queries = num(a.heads * a.head_width),
                others = num(a.kv_heads * a.head_width);
   const double given = queries * (a.output_gate ? 2.0 : 1.0) + 2 * others;
-  MixerParameters result{.products = width * given + queries * width};
-  if (a.input_biases) result.products += given;
-  if (a.output_bias) result.products += width;
-  if (a.sinks) result.products += num(a.heads);
+  MixerParameters result{.weights = width * given + queries * width};
+  if (a.input_biases) result.weights += given;
+  if (a.output_bias) result.weights += width;
+  if (a.sinks) result.weights += num(a.heads);
   if (!a.head_norm_learned) return result;
   const double factor = network.norm_biases ? 2.0 : 1.0;
   if (a.head_norm == HeadNorm::PerHead) result.norms = factor * 2 * num(a.head_width);
@@ -41,17 +42,17 @@ MixerParameters of(const LanguageNetwork& network, const LatentAttention& a) {
   const double width = num(network.width), heads = num(a.heads);
   const double query = heads * num(a.nope_width + a.rope_width), latent = num(a.kv_rank);
   const double rank = num(a.query_rank);
-  MixerParameters result{.products = width * (latent + num(a.rope_width)) +
-                                     latent * heads * num(a.nope_width + a.value_width) +
-                                     heads * num(a.value_width) * width,
+  MixerParameters result{.weights = width * (latent + num(a.rope_width)) +
+                                    latent * heads * num(a.nope_width + a.value_width) +
+                                    heads * num(a.value_width) * width,
                          .norms = latent};
-  result.products += rank > 0 ? width * rank + rank * query : width * query;
+  result.weights += rank > 0 ? width * rank + rank * query : width * query;
   result.norms += rank;
-  if (a.biases) result.products += rank + latent + num(a.rope_width) + width;
+  if (a.biases) result.weights += rank + latent + num(a.rope_width) + width;
   if (a.indexer) {
     const SparseIndexer& i = *a.indexer;
     const double from = rank > 0 ? rank : width;
-    result.products +=
+    result.weights +=
         from * num(i.heads * i.head_width) + width * num(i.head_width) + width * num(i.heads);
     result.norms += 2 * num(i.head_width);  // a layer norm with a bias, whatever the others are
   }
@@ -60,24 +61,43 @@ MixerParameters of(const LanguageNetwork& network, const LatentAttention& a) {
 
 MixerParameters of(const LanguageNetwork& network, const GatedDeltaNet& g) {
   const double width = num(network.width), values = num(g.values()), heads = num(g.value_heads);
-  // Queries, keys, values and the results' gate; a decay and a strength per head, their bias and rate.
-  return {.products = width * (2 * num(g.keys()) + 2 * values + 2 * heads) +
-                      num(g.channels() * g.convolution) + 2 * heads + values * width,
-          .norms = num(g.value_width)};
+  const double keys = num(g.keys()), decay = num(g.decay_rank), gate = num(g.gate_rank);
+  // Queries, keys, values; the results' gate.
+  double weights = width * (2 * keys + values) + num(g.channels() * g.convolution);
+  weights += gate > 0 ? width * gate + gate * values : width * values;
+  weights += values * width;
+  if (g.fixed_decay) return {.weights = weights, .norms = values};
+  // A strength per head; decays, their bias, and a rate per head.
+  weights += width * heads + heads;
+  weights += decay > 0 ? width * decay + decay * keys + keys : width * heads + heads;
+  return {.weights = weights, .norms = num(g.value_width)};
 }
 
 MixerParameters of(const LanguageNetwork& network, const Mamba2& m) {
   const double width = num(network.width), inner = num(m.inner()), heads = num(m.heads);
   const double given = inner + num(m.channels()) + heads;
   MixerParameters result{
-      .products = width * given + num(m.channels() * m.convolution) + 3 * heads + inner * width,
-      .norms = inner};
-  if (m.biases) result.products += given + width;
-  if (m.convolution_bias) result.products += num(m.channels());
+      .weights = width * given + num(m.channels() * m.convolution) + 3 * heads + inner * width,
+      .norms = m.norm ? inner : 0.0};
+  if (m.biases) result.weights += given + width;
+  if (m.convolution_bias) result.weights += num(m.channels());
   return result;
 }
 
-double feed_forward_products(double width, double hidden, bool gated, bool biases) {
+MixerParameters of(const LanguageNetwork& network, const Mamba& m) {
+  const double width = num(network.width), inner = num(m.inner), state = num(m.state);
+  const double rank = num(m.step_rank);
+  // Both halves in; step, B and C; the step's channels and their bias; rates, the way round the state; out.
+  MixerParameters result{.weights = width * 2 * inner + inner * (rank + 2 * state) + rank * inner +
+                                    inner + inner * state + inner + inner * width +
+                                    inner * num(m.convolution)};
+  if (m.biases) result.weights += 2 * inner + width;
+  if (m.convolution_bias) result.weights += inner;
+  if (m.norms) result.norms = rank + 2 * state;
+  return result;
+}
+
+double feed_forward_weights(double width, double hidden, bool gated, bool biases) {
   const double in = gated ? 2.0 : 1.0;
   return (in + 1) * width * hidden + (biases ? in * hidden + width : 0.0);
 }
@@ -96,7 +116,7 @@ void add(ParameterShares& sum, const ParameterShares& more) {
 int wide_norms(const LanguageLayer& layer) {
   const int parts = (layer.mixer.index() != 0 ? 1 : 0) + (layer.feed_forward.index() != 0 ? 1 : 0);
   if (layer.parallel && layer.shared_norm) return 1;
-  return layer.norms_after ? 2 * parts : parts;
+  return (layer.norms_before ? parts : 0) + (layer.norms_after ? parts : 0);
 }
 
 constexpr std::int64_t kMostWidth = 1 << 20, kMostVocabulary = 1 << 24, kMostLayers = 4096;
@@ -147,8 +167,8 @@ struct MixerCheck {
   }
   void operator()(const GatedDeltaNet& g) const {
     check_sizes(where, "gated delta net's heads and widths",
-                {g.key_heads, g.value_heads, g.key_width, g.value_width, g.convolution, g.keys(),
-                 g.values()});
+                {g.key_heads, g.value_heads, g.key_width, g.value_width, g.convolution + 1,
+                 g.keys(), g.values(), g.decay_rank + 1, g.gate_rank + 1});
     must_be(g.value_heads % g.key_heads == 0, where,
             fmt::format("{} heads of values over {} of keys", g.value_heads, g.key_heads),
             "a multiple");
@@ -159,6 +179,10 @@ struct MixerCheck {
         {m.heads, m.head_width, m.groups, m.state, m.convolution, m.inner(), m.groups * m.state});
     must_be(m.heads % m.groups == 0, where, fmt::format("{} heads in {} groups", m.heads, m.groups),
             "a multiple");
+  }
+  void operator()(const Mamba& m) const {
+    check_sizes(where, "Mamba's channels, state and rank",
+                {m.inner, m.state, m.step_rank, m.convolution});
   }
 };
 
@@ -201,6 +225,7 @@ void check(const LanguageNetwork& network, std::string_view where) {
   TRACECAST_CHECK(network.prediction_kind < network.kinds.size(), "prediction layers have a kind");
   for (const LanguageLayer& layer : network.kinds) {
     std::visit(MixerCheck{where}, layer.mixer);
+    std::visit(MixerCheck{where}, layer.beside);
     std::visit(FeedForwardCheck{where}, layer.feed_forward);
     must_be(layer.mixer.index() + layer.feed_forward.index() > 0, where, "an empty layer",
             "attention, a recurrent layer or a feed-forward");
@@ -227,19 +252,22 @@ void add_layer(LanguageNetwork& network, const LanguageLayer& layer) {
 ParameterShares layer_parameters(const LanguageNetwork& network, const LanguageLayer& layer) {
   const MixerParameters mixer =
       std::visit([&](const auto& m) { return of(network, m); }, layer.mixer);
-  ParameterShares result{.mixers = mixer.products,
-                         .norms = mixer.norms + wide_norms(layer) * norm(network, network.width)};
+  const MixerParameters beside =
+      std::visit([&](const auto& m) { return of(network, m); }, layer.beside);
+  ParameterShares result{
+      .mixers = mixer.weights + beside.weights,
+      .norms = mixer.norms + beside.norms + wide_norms(layer) * norm(network, network.width)};
   const double width = num(network.width);
   if (const auto* dense = std::get_if<DenseFeedForward>(&layer.feed_forward)) {
     result.feed_forward =
-        feed_forward_products(width, num(dense->width), dense->gated, dense->biases);
+        feed_forward_weights(width, num(dense->width), dense->gated, dense->biases);
   }
   if (const auto* e = std::get_if<ExpertFeedForward>(&layer.feed_forward)) {
     result.experts =
-        num(e->experts) * feed_forward_products(width, num(e->width), e->gated, e->biases);
+        num(e->experts) * feed_forward_weights(width, num(e->width), e->gated, e->biases);
     result.router = num(e->experts) * (width + (e->biases ? 1 : 0) + (e->correction_bias ? 1 : 0));
     if (e->shared_width > 0) {
-      result.feed_forward = feed_forward_products(width, num(e->shared_width), e->gated, false);
+      result.feed_forward = feed_forward_weights(width, num(e->shared_width), e->gated, false);
       if (e->shared_gate) result.router += width;
     }
   }
@@ -300,23 +328,33 @@ Bytes weight_bytes(const ParameterShares& p, const WeightBits& bits) {
                8);
 }
 
+namespace {
+
+void add_state(SequenceState& state, const LanguageMixer& mixer) {
+  if (const auto* a = std::get_if<GroupedQueryAttention>(&mixer)) {
+    const double kept = 2 * num(a->kv_heads) * num(a->head_width);
+    (a->window > 0 ? state.windowed : state.growing) += kept;
+    state.window = std::max(state.window, a->window);
+  } else if (const auto* l = std::get_if<LatentAttention>(&mixer)) {
+    state.growing += num(l->kv_rank + l->rope_width);
+    if (l->indexer) state.indices += num(l->indexer->head_width);
+  } else if (const auto* g = std::get_if<GatedDeltaNet>(&mixer)) {
+    state.fixed += num(g->value_heads) * num(g->key_width) * num(g->value_width) +
+                   num(g->channels()) * num(std::max<std::int64_t>(g->convolution - 1, 0));
+  } else if (const auto* m = std::get_if<Mamba2>(&mixer)) {
+    state.fixed += num(m->inner()) * num(m->state) + num(m->channels()) * num(m->convolution - 1);
+  } else if (const auto* one = std::get_if<Mamba>(&mixer)) {
+    state.fixed += num(one->inner) * num(one->state) + num(one->inner) * num(one->convolution - 1);
+  }
+}
+
+}  // namespace
+
 SequenceState sequence_state(const LanguageNetwork& network) {
   SequenceState state;
   for (const std::uint32_t kind : network.order) {
-    const LanguageMixer& mixer = network.kinds[kind].mixer;
-    if (const auto* a = std::get_if<GroupedQueryAttention>(&mixer)) {
-      const double kept = 2 * num(a->kv_heads) * num(a->head_width);
-      (a->window > 0 ? state.windowed : state.growing) += kept;
-      state.window = std::max(state.window, a->window);
-    } else if (const auto* l = std::get_if<LatentAttention>(&mixer)) {
-      state.growing += num(l->kv_rank + l->rope_width);
-      if (l->indexer) state.indices += num(l->indexer->head_width);
-    } else if (const auto* g = std::get_if<GatedDeltaNet>(&mixer)) {
-      state.fixed += num(g->value_heads) * num(g->key_width) * num(g->value_width) +
-                     num(g->channels()) * num(g->convolution - 1);
-    } else if (const auto* m = std::get_if<Mamba2>(&mixer)) {
-      state.fixed += num(m->inner()) * num(m->state) + num(m->channels()) * num(m->convolution - 1);
-    }
+    add_state(state, network.kinds[kind].mixer);
+    add_state(state, network.kinds[kind].beside);
   }
   return state;
 }

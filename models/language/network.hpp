@@ -63,9 +63,15 @@ struct LatentAttention {
 };
 
 /// Linear attention by the gated delta rule (Yang et al., arXiv 2412.06464): per head of values a state of key_width x
-/// value_width; a causal convolution over `convolution` tokens goes before.
+/// value_width; a causal convolution over `convolution` tokens goes before (0: none).
 struct GatedDeltaNet {
   std::int64_t key_heads = 1, value_heads = 1, key_width = 1, value_width = 1, convolution = 1;
+  /// Decays of every channel of the keys by two projections of that rank (Kimi Linear, arXiv 2510.26692); 0: one per head.
+  std::int64_t decay_rank = 0;
+  std::int64_t gate_rank = 0;  ///< the results' gate by two projections of that rank; 0: by one
+  /// Decays are constants of the heads and nothing is taken back from the state; the norm is over all heads' values
+  /// (lightning attention: MiniMax-01, arXiv 2501.08313).
+  bool fixed_decay = false;
   [[nodiscard]] std::int64_t keys() const { return key_heads * key_width; }
   [[nodiscard]] std::int64_t values() const { return value_heads * value_width; }
   /// Channels of the convolution: queries, keys, values.
@@ -79,15 +85,25 @@ struct Mamba2 {
   std::int64_t heads = 1, head_width = 1, groups = 1, state = 1, convolution = 1;
   std::int64_t chunk = 256;  ///< tokens that its kernels multiply at once
   bool biases = false, convolution_bias = true;
+  bool norm = true;  ///< results are normalized before the last projection
   [[nodiscard]] std::int64_t inner() const { return heads * head_width; }
   /// Channels of the convolution: x, B, C.
   [[nodiscard]] std::int64_t channels() const { return inner() + 2 * groups * state; }
   friend bool operator==(const Mamba2&, const Mamba2&) = default;
 };
 
+/// Selective state space layer (Gu and Dao, arXiv 2312.00752): each of `inner` channels has a state of its own, and a
+/// step width that two projections of rank `step_rank` give.
+struct Mamba {
+  std::int64_t inner = 1, state = 1, step_rank = 1, convolution = 1;
+  bool biases = false, convolution_bias = true;
+  bool norms = false;  ///< step widths, B and C are normalized (Jamba)
+  friend bool operator==(const Mamba&, const Mamba&) = default;
+};
+
 /// What mixes the tokens of a layer; monostate: nothing.
-using LanguageMixer =
-    std::variant<std::monostate, GroupedQueryAttention, LatentAttention, GatedDeltaNet, Mamba2>;
+using LanguageMixer = std::variant<std::monostate, GroupedQueryAttention, LatentAttention,
+                                   GatedDeltaNet, Mamba2, Mamba>;
 
 enum class LanguageActivation {
   Silu,
@@ -130,6 +146,8 @@ struct LanguageLayer {
   bool parallel = false;     ///< both read the layer's input; one sum
   bool shared_norm = false;  ///< of a parallel layer: both read the same norm
   bool norms_after = false;  ///< results are normalised, too, before they are added
+  bool norms_before = true;  ///< what both read is normalised
+  LanguageMixer beside{};    ///< a second one that reads the same; both results are added
   friend bool operator==(const LanguageLayer&, const LanguageLayer&) = default;
 };
 
@@ -168,6 +186,7 @@ struct LanguageNetwork {
   std::int64_t context = 0;  ///< tokens it was made for; 0: not known
   LanguageNorm norm = LanguageNorm::RootMeanSquare;
   bool norm_biases = false;
+  bool norm_learned = true;     ///< norms have a weight
   bool embedding_norm = false;  ///< words are normalised before the first layer
   bool last_norm = true;
   LanguageActivation activation = LanguageActivation::Silu;
@@ -179,6 +198,8 @@ struct LanguageNetwork {
   std::uint32_t prediction_kind = 0;
   /// Parameters of an image's encoder and of what leads from it to the words; no layer of this network.
   double encoder_parameters = 0;
+  /// Keys of the file that say sizes and that no reader knows.
+  std::vector<std::string> unread{};
 
   [[nodiscard]] std::int64_t layers() const { return static_cast<std::int64_t>(order.size()); }
   [[nodiscard]] const LanguageLayer& layer(std::size_t i) const { return kinds[order[i]]; }

@@ -86,6 +86,21 @@ class Scan {
     return std::move(kernels_);
   }
 
+  /// States of single channels: no matrices. One kernel goes through the tokens, every state's element by itself; the
+  /// backward pass makes the states again. Source: mamba, csrc/selective_scan (selective_scan_fwd_kernel.cuh, _bwd_).
+  std::vector<Kernel> selective() && {
+    constexpr double kOperations = 6;  // an exponential, two products, two sums, the product with C
+    const bool goes_back = pass_ != Pass::Forward;
+    const double elements = tokens() * whole(a_.heads * a_.key_width);
+    const double times = goes_back ? 2.0 : 1.0;
+    // Values, steps and, going back, the result's gradient; B and C.
+    kernels_.push_back(stream_kernel("selective_scan", KernelClass::Other, pass_, Precision::Fp32,
+                                     values_bytes() * (1.0 + times) + keys_bytes() * 2.0,
+                                     values_bytes() * times, elements,
+                                     kOperations * (goes_back ? 3.0 : 1.0)));
+    return std::move(kernels_);
+  }
+
   /// One token: states are read, changed and written in place.
   std::vector<Kernel> one_token() && {
     const double states = whole(a_.batch * a_.heads) * whole(a_.key_width * a_.value_width);
@@ -180,6 +195,7 @@ std::vector<Kernel> lower_scan(const Context& context, const Op& op) {
   const auto& a = std::get<ScanAttributes>(op.attributes);
   Scan scan(context, op);
   if (a.tokens == 1 && op.pass == Pass::Forward) return std::move(scan).one_token();
+  if (a.rule == ScanRule::StateSpace && a.value_width == 1) return std::move(scan).selective();
   return a.rule == ScanRule::StateSpace ? std::move(scan).state_space()
                                         : std::move(scan).gated_delta();
 }

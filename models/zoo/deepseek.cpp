@@ -56,7 +56,7 @@ LanguageNetwork latent(const LatentLayout& layout) {
     add_layer(network, layer);
   }
   network.prediction_layers = layout.prediction_layers;
-  network.prediction_kind = network.order.back();
+  if (network.prediction_layers > 0) network.prediction_kind = network.order.back();
   return network;
 }
 

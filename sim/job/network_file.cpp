@@ -1,6 +1,7 @@
 #include "sim/job/network_file.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <utility>
@@ -57,6 +58,11 @@ std::vector<std::string> left_out_of_graph(const LanguageNetwork& network) {
     result.push_back(fmt::format(
         "layers that predict further tokens, {} of them with {:.3g} G parameters, are left out",
         network.prediction_layers, prediction_parameters(network).total() * 1e-9));
+  }
+  if (!network.unread.empty()) {
+    result.push_back(
+        fmt::format("sizes that the configuration states and that are not known here: {}",
+                    fmt::join(network.unread, ", ")));
   }
   return result;
 }

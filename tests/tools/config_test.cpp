@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-Json answer(Words words) {
+Json result_of(Words words) {
   words.insert(words.end(), {"--format", "json"});
   const ProcessResult result = tracecast(words);
   CAPTURE(line_of(words));
@@ -35,8 +35,8 @@ TEST_CASE("a config.json of each kind predicts, training and inference, on H100 
       Words train = words, infer = words;
       train.emplace_back("train");
       infer.emplace_back("infer");
-      training[i] = answer(train)["step_time_s"]["value"];
-      inference[i] = answer(infer)["step_time_s"]["value"];
+      training[i] = result_of(train)["step_time_s"]["value"];
+      inference[i] = result_of(infer)["step_time_s"]["value"];
       CHECK(training[i] > inference[i]);
       ++i;
     }
@@ -50,7 +50,7 @@ TEST_CASE("a file says what the zoo says") {
   Words file{"predict", config_path("llama3_8b")}, zoo{"predict", "llama3_8b"};
   file.insert(file.end(), flags.begin(), flags.end());
   zoo.insert(zoo.end(), flags.begin(), flags.end());
-  const Json one = answer(file), other = answer(zoo);
+  const Json one = result_of(file), other = result_of(zoo);
   CHECK(one["step_time_s"] == other["step_time_s"]);
   CHECK(one["parameters"] == other["parameters"]);
 }
@@ -60,7 +60,7 @@ TEST_CASE("a file's network is divided among GPUs as one of the zoo") {
   Words file{"predict", config_path("llama3_8b"), "--seq-len", "8192"}, zoo{"predict", "llama3_8b"};
   file.insert(file.end(), flags.begin(), flags.end());
   zoo.insert(zoo.end(), flags.begin(), flags.end());
-  CHECK(answer(file)["throughput_tokens_per_s"] == answer(zoo)["throughput_tokens_per_s"]);
+  CHECK(result_of(file)["throughput_tokens_per_s"] == result_of(zoo)["throughput_tokens_per_s"]);
   Words hybrid{"predict", config_path("qwen3.5_397b_a17b")};
   hybrid.insert(hybrid.end(), flags.begin(), flags.end());
   const ProcessResult refused = tracecast(hybrid);
@@ -75,8 +75,8 @@ TEST_CASE("latent attention is divided among GPUs, and the step counts what a to
   Words file{"predict", config_path("deepseek_v3")}, zoo{"predict", "deepseek_v3"};
   file.insert(file.end(), flags.begin(), flags.end());
   zoo.insert(zoo.end(), flags.begin(), flags.end());
-  const Json one = answer(file);
-  CHECK(one["throughput_tokens_per_s"] == answer(zoo)["throughput_tokens_per_s"]);
+  const Json one = result_of(file);
+  CHECK(one["throughput_tokens_per_s"] == result_of(zoo)["throughput_tokens_per_s"]);
   // 37e9 of the parameters take part in a token's products: six operations each, and attention's.
   const double flops = one["model_tflop_per_s_per_gpu"].get<double>() * 1e12 * 256 /
                        one["throughput_tokens_per_s"]["value"].get<double>();

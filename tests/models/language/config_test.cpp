@@ -79,6 +79,7 @@ TEST_CASE("every family's file gives its published parameters") {
     double parameters;  ///< of the text's layers, unless with_encoder
     double tolerance;   ///< 0: to the last one
     bool with_encoder = false;
+    bool with_prediction = false;  ///< the card counts layers that predict further tokens
   };
   const Row rows[] = {
       // Checkpoints on Hugging Face by their safetensors index, tied weights once.
@@ -130,12 +131,105 @@ TEST_CASE("every family's file gives its published parameters") {
       {"nemotron_h_8b", 8.1e9, 0.005},
       // The card prints "1T"; llama.cpp counts 1.026 T in the checkpoint of Kimi-K2, whose text Kimi-K2.5 shares.
       {"kimi_k2.5", 1.026e12, 0.005},
+      // Checkpoints by their safetensors index, tied weights once; Pythia, BLOOM and OLMo by their cards.
+      {"pythia_6.9b", 6'857'302'016, 0},
+      {"pythia_70m", 70'426'624, 0},
+      {"gptj_6b", 6'050'882'784, 0},
+      {"codegen_350m", 356'712'448, 0},
+      {"gpt_neo_2.7b", 2'651'307'520, 0},
+      {"bloom_560m", 559'214'592, 0},
+      {"bloom_7b1", 7'069'016'064, 0},
+      {"opt_6.7b", 6'658'473'984, 0},
+      {"opt_350m", 331'196'416, 0},
+      {"falcon_180b", 179'522'565'120, 0},
+      {"falcon_rw_1b", 1'311'625'216, 0},
+      {"falcon3_7b", 7'455'550'464, 0},
+      {"mpt_7b", 6'649'286'656, 0},
+      {"starcoderbase", 15'517'456'384, 0},
+      {"starcoder2_3b", 3'030'371'328, 0},
+      {"starcoder2_15b", 15'957'889'024, 0},
+      {"stablelm2_1.6b", 1'644'515'328, 0},
+      {"phi_1.5", 1'418'270'720, 0},
+      {"phi_4", 14'659'507'200, 0},
+      {"phi_4_mini", 3'836'021'760, 0},
+      {"phi_3.5_moe", 41'873'153'344, 0},
+      {"gemma_2b", 2'506'172'416, 0},
+      {"gemma2_27b", 27'227'128'320, 0},
+      {"gemma3_270m", 268'098'176, 0},
+      {"olmo_7b", 6'888'095'744, 0},
+      {"olmo2_7b", 7'298'617'344, 0},
+      {"olmo2_32b", 32'234'279'936, 0},
+      {"olmo3_7b", 7'298'011'136, 0},
+      {"olmoe_1b_7b", 6'919'161'856, 0},
+      {"granite3.3_8b", 8'170'864'640, 0},
+      {"smollm3_3b", 3'075'098'624, 0},
+      {"smollm2_1.7b", 1'711'376'384, 0},
+      {"command_r_35b", 34'980'831'232, 0},
+      {"command_r_plus", 103'810'674'688, 0},
+      {"command_r7b", 8'028'033'024, 0},
+      {"command_a", 111'057'580'032, 0},
+      {"glm_4_9b", 9'399'951'360, 0},
+      {"chatglm3_6b", 6'243'584'000, 0},
+      {"deepseek_llm_7b", 6'910'365'696, 0},
+      {"deepseek_moe_16b", 16'375'728'128, 0},
+      {"deepseek_v2", 235'741'434'880, 0},
+      {"qwen_7b", 7'721'324'544, 0},
+      {"qwen2.5_0.5b", 494'032'768, 0},
+      {"qwen3_8b", 8'190'735'360, 0},
+      {"qwen3_0.6b", 596'049'920, 0},
+      {"ernie4.5_0.3b", 360'748'032, 0},
+      {"dbrx", 131'596'523'520, 0},
+      {"mamba_2.8b", 2'768'345'600, 0},
+      {"mamba_130m", 129'135'360, 0},
+      {"falcon_mamba_7b", 7'272'665'088, 0},
+      {"mamba_codestral_7b", 7'285'403'648, 0},
+      {"jamba_v0.1", 51'570'323'328, 0},
+      {"falcon_h1_0.5b", 521'411'104, 0},
+      {"internlm2_7b", 7'737'708'544, 0},
+      {"internlm2_20b", 19'861'149'696, 0},
+      {"baichuan2_7b", 7'505'973'248, 0},
+      {"baichuan2_13b", 13'896'668'160, 0},
+      {"yi_6b", 6'061'035'520, 0},
+      {"tinyllama_1.1b", 1'100'048'384, 0},
+      {"llama3.2_1b", 1'235'814'400, 0},
+      {"llama3.2_3b", 3'212'749'824, 0},
+      {"seed_oss_36b", 36'151'104'512, 0},
+      {"exaone3.5_7.8b", 7'818'448'896, 0},
+      // Rounded as the cards and indices print them; of stablelm-2-12b, GLM-4-32B and Apertus to the millions: norms of heads and two numbers of
+      // xIELU are counted otherwise.
+      {"mpt_30b", 29.96e9, 0.005},
+      {"stablelm2_12b", 12.1436e9, 0.005},
+      {"granite3.1_3b_a800m", 3.3e9, 0.005},
+      {"granite4_h_small", 32.2e9, 0.005},
+      {"granite4_h_micro", 3.19e9, 0.005},
+      {"glm_4_32b", 32.5664e9, 0.005},
+      {"glm_4.6", 357e9, 0.005, false, true},
+      {"deepseek_v3.2", 671e9, 0.005},
+      {"kimi_linear_48b", 49.1e9, 0.005},
+      {"minimax_text_01", 456e9, 0.005},
+      {"minitron_4b", 4.19e9, 0.005},
+      {"nemotron4_340b", 341e9, 0.005},
+      {"qwen2_57b_a14b", 57.41e9, 0.005},
+      {"qwen3_next_80b", 79.67e9, 0.005},
+      {"ernie4.5_21b_a3b", 21.83e9, 0.005},
+      {"hunyuan_a13b", 80.39e9, 0.005},
+      {"hunyuan_7b", 7.5e9, 0.005},
+      {"arctic", 480e9, 0.005},
+      {"bamba_9b", 9.78e9, 0.005},
+      {"falcon_h1_34b", 33.6e9, 0.005},
+      {"exaone4_32b", 32.0032e9, 0.005},
+      {"minicpm3_4b", 4.07e9, 0.005},
+      {"apertus_8b", 8.05334e9, 0.005},
+      {"openelm_1.1b", 1.08e9, 0.005},
+      {"persimmon_8b", 9.4e9, 0.005},
+      {"helium_1_2b", 2.17e9, 0.005},
   };
   for (const Row& row : rows) {
     CAPTURE(row.file);
     const LanguageNetwork network = read_config_json(config_text(row.file), row.file);
-    const double count =
-        parameters(network).total() + (row.with_encoder ? network.encoder_parameters : 0.0);
+    const double count = parameters(network).total() +
+                         (row.with_encoder ? network.encoder_parameters : 0.0) +
+                         (row.with_prediction ? prediction_parameters(network).total() : 0.0);
     CHECK(std::abs(count - row.parameters) <= row.tolerance * row.parameters);
   }
 }
@@ -196,6 +290,110 @@ TEST_CASE("layers are what the files say, one by one") {
   CHECK(std::holds_alternative<Mamba2>(nemotron.layer(0).mixer));
   CHECK(std::holds_alternative<std::monostate>(nemotron.layer(1).mixer));
   CHECK(std::holds_alternative<GroupedQueryAttention>(nemotron.layer(7).mixer));
+}
+
+TEST_CASE("rules of single families place mixers, windows, turned heads and experts") {
+  const auto network_of = [](const char* name) {
+    return read_config_json(config_text(name), name);
+  };
+  const auto attention = [](const LanguageNetwork& network, std::size_t i) {
+    return std::get<GroupedQueryAttention>(network.layer(i).mixer);
+  };
+  // Jamba: attention in the fifth of eight, experts in every second.
+  const LanguageNetwork jamba = network_of("jamba_v0.1");
+  CHECK(std::holds_alternative<Mamba>(jamba.layer(3).mixer));
+  CHECK(std::holds_alternative<GroupedQueryAttention>(jamba.layer(4).mixer));
+  CHECK(std::holds_alternative<DenseFeedForward>(jamba.layer(0).feed_forward));
+  CHECK(std::holds_alternative<ExpertFeedForward>(jamba.layer(1).feed_forward));
+  // Kimi Linear: three of the delta rule, one of latent attention; the last but two and the last, too.
+  const LanguageNetwork kimi = network_of("kimi_linear_48b");
+  CHECK(std::get<GatedDeltaNet>(kimi.layer(2).mixer).decay_rank == 128);
+  CHECK(std::holds_alternative<LatentAttention>(kimi.layer(3).mixer));
+  CHECK(std::holds_alternative<LatentAttention>(kimi.layer(26).mixer));
+  // Command R7B: three windows that turn their heads, one layer that sees all and turns none.
+  const LanguageNetwork command = network_of("command_r7b");
+  CHECK(attention(command, 2).window == 4096);
+  CHECK(attention(command, 2).rotary_width == 128);
+  CHECK(attention(command, 3).window == 0);
+  CHECK(attention(command, 3).rotary_width == 0);
+  // GPT-Neo: the first sees all, the second 256 tokens. SmolLM 3: every fourth layer turns no heads.
+  CHECK(attention(network_of("gpt_neo_2.7b"), 0).window == 0);
+  CHECK(attention(network_of("gpt_neo_2.7b"), 1).window == 256);
+  CHECK(attention(network_of("smollm3_3b"), 3).rotary_width == 0);
+  CHECK(attention(network_of("smollm3_3b"), 4).rotary_width == 128);
+  // Falcon: one head of keys, side by side behind one norm; the largest with eight heads and two norms.
+  CHECK(attention(network_of("falcon_7b"), 0).kv_heads == 1);
+  CHECK(network_of("falcon_7b").layer(0).shared_norm);
+  CHECK(attention(network_of("falcon_180b"), 0).kv_heads == 8);
+  CHECK(!network_of("falcon_180b").layer(0).shared_norm);
+  // Falcon-H1: both mixers in each layer. OLMo 2: norms of results alone.
+  CHECK(std::holds_alternative<Mamba2>(network_of("falcon_h1_0.5b").layer(0).beside));
+  CHECK(network_of("olmo2_7b").layer(0).norms_after);
+  CHECK(!network_of("olmo2_7b").layer(0).norms_before);
+  // Baichuan 2: the larger has linear positions.
+  CHECK(network_of("baichuan2_7b").positions == LanguagePositions::Rotary);
+  CHECK(network_of("baichuan2_13b").positions == LanguagePositions::Alibi);
+  // Sizes layer by layer: 0.5 times 2048 is four times 256; 0.63 times is five.
+  CHECK(std::get<DenseFeedForward>(network_of("openelm_1.1b").layer(0).feed_forward).width == 1024);
+  CHECK(std::get<DenseFeedForward>(network_of("openelm_1.1b").layer(1).feed_forward).width == 1280);
+}
+
+TEST_CASE("what a sequence leaves in memory follows the layers") {
+  const auto state_of = [](const char* name) {
+    return sequence_state(read_config_json(config_text(name), name));
+  };
+  // One head of keys of 64 channels in 32 layers; 8 in 80.
+  CHECK(state_of("falcon_7b").growing == 32 * 2 * 64.);
+  CHECK(state_of("falcon_180b").growing == 80 * 2 * 8 * 64.);
+  // 8192 channels with 16 states and 3 tokens of the convolution each, in 64 layers; none grows.
+  CHECK(state_of("falcon_mamba_7b").growing == 0);
+  CHECK(state_of("falcon_mamba_7b").fixed == 64 * 8192. * (16 + 3));
+  // Ten layers of eight heads, seventy with 64 states of 128 x 128.
+  CHECK(state_of("minimax_text_01").growing == 10 * 2 * 8 * 128.);
+  CHECK(state_of("minimax_text_01").fixed == 70 * 64 * 128. * 128);
+  // Both in each of 36 layers.
+  CHECK(state_of("falcon_h1_0.5b").growing == 36 * 2 * 2 * 64.);
+  CHECK(state_of("falcon_h1_0.5b").fixed == 36 * (1536. * 128 + (1536 + 2 * 128) * 3));
+}
+
+TEST_CASE("blocks of a searched network have heads, widths and gaps of their own") {
+  const Json config = Json::parse(R"({
+    "model_type": "nemotron-nas", "hidden_size": 1024, "num_hidden_layers": 3,
+    "num_attention_heads": 8, "vocab_size": 1000, "max_position_embeddings": 4096,
+    "block_configs": [
+      {"attention": {"n_heads_in_group": 4}, "ffn": {"ffn_mult": 2.625}},
+      {"attention": {"no_op": true}, "ffn": {"ffn_mult": 1.0}},
+      {"attention": {"n_heads_in_group": 8}, "ffn": {"no_op": true}}]})");
+  const LanguageNetwork network = read(config);
+  // 2 x 2.625 x 1024 / 3 = 1792 = 7 x 256; 2 x 1024 / 3 = 682: 768.
+  CHECK(std::get<DenseFeedForward>(network.layer(0).feed_forward).width == 1792);
+  CHECK(std::get<DenseFeedForward>(network.layer(1).feed_forward).width == 768);
+  CHECK(std::get<GroupedQueryAttention>(network.layer(2).mixer).kv_heads == 1);
+  CHECK(std::holds_alternative<std::monostate>(network.layer(1).mixer));
+  const double attention = 1024. * (1024 + 1024) + 2 * 1024. * 2 * 128;
+  const double last = 1024. * (1024 + 1024) + 2 * 1024. * 128;
+  CHECK(parameters(network).total() ==
+        2 * 1000 * 1024. + attention + last + 3 * 1024. * (1792 + 768) + 4 * 1024. + 1024);
+}
+
+TEST_CASE("sizes that no reader knows are named, what changes no shape is not") {
+  Json config = llama();
+  config["router_rank"] = 64;
+  config["bos_token_id"] = 128000;
+  config["num_beams"] = 4;
+  config["extra"] = {{"adapter_dim", 16}};
+  CHECK(read(config).unread == std::vector<std::string>{"extra.adapter_dim", "router_rank"});
+  for (const std::string& name : config_names()) {
+    CAPTURE(name);
+    CHECK(read_config_json(config_text(name), name).unread.empty());
+  }
+}
+
+TEST_CASE("an unknown family is answered with the known ones") {
+  Json config = llama();
+  config["model_type"] = "falcn";
+  CHECK(contains(error_of(config.dump()), "falcon"));
+  CHECK(language_families().size() >= 110);
 }
 
 TEST_CASE("the file of a text's layers alone gives what the file of text and images gives") {

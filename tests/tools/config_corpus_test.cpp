@@ -1,0 +1,43 @@
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/support/configs.hpp"
+#include "tests/tools/program.hpp"
+
+namespace tracecast::test {
+namespace {
+
+using Json = nlohmann::json;
+
+/// The report; null where there is none. Exit code 1: it does not fit.
+Json report_of(Words words) {
+  words.insert(words.end(), {"--format", "json"});
+  const ProcessResult result = tracecast(words);
+  CAPTURE(line_of(words));
+  CAPTURE(result.err);
+  CHECK((result.exit_code == 0 || result.exit_code == 1));
+  return Json::parse(result.out, nullptr, false);
+}
+
+TEST_SUITE_BEGIN("tools/config_corpus");
+
+TEST_CASE("every language network's configuration predicts and serves") {
+  for (const std::string& name : config_names()) {
+    CAPTURE(name);
+    const Json step = report_of({"predict", config_path(name), "--gpu", "h200", "--phase", "infer",
+                                 "--batch", "1", "--seq-len", "64"});
+    CHECK(step["step_time_s"]["value"].get<double>() > 0);
+    CHECK(step["parameters"].get<double>() > 0);
+    const Json served =
+        report_of({"serve", config_path(name), "--gpu", "b200", "--gpus", "4", "--pp", "4",
+                   "--input", "64", "--output", "4", "--concurrency", "2"});
+    CHECK(served.is_object());
+  }
+}
+
+TEST_SUITE_END();
+
+}  // namespace
+}  // namespace tracecast::test
