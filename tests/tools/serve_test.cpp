@@ -450,6 +450,8 @@ TEST_CASE("a measured run is compared, and corrects its own load's answer to wha
                                          "100", "--requests", "200", "--warm-up", "0"}));
   const Json& m = doc.at("measured");
   CHECK(m.at("met") == true);
+  // What is compared is the prediction of the run's own load: its lengths, its requests in flight.
+  CHECK(predicted("tpot_ms") == doctest::Approx(value(plain, "tpot_ms")).epsilon(1e-6));
   CHECK(m.at("token_step_factor").get<double>() == doctest::Approx(1.2).epsilon(0.1));
   CHECK(m.at("prompt_step_factor").get<double>() > 1.1);
   // The answer lies between the prediction and the run, nearer to the run; its interval is narrower.

@@ -94,6 +94,24 @@ TEST_CASE("few rows stream their weights from memory, or from L2 where they stay
   CHECK(price(product, gpu, profile).duration.in_us() == doctest::Approx(mma).epsilon(0.02));
 }
 
+TEST_CASE(
+    "ECC takes its part of the bandwidth where data and its checks share the memory's lines") {
+  CostProfile profile =
+      with_parameter(with_parameter(simple_profile(), "product.ecc_cost", 0.5), "product.gddr", 1);
+  const auto memory_us = [&](MemoryType type, bool ecc) {
+    GpuSpec gpu = simple_gpu();
+    gpu.memory_type = type;
+    gpu.ecc_default_on = ecc;
+    gpu.ecc_bandwidth_fraction = 0.8;
+    return price(shape(1, 4096, 4096), gpu, profile).roofs.memory.in_us();
+  };
+  // Half of a fifth.
+  CHECK(memory_us(MemoryType::Gddr6, true) * 0.9 ==
+        doctest::Approx(memory_us(MemoryType::Gddr6, false)));
+  // HBM keeps the checks beside the data.
+  CHECK(memory_us(MemoryType::Hbm2, true) == memory_us(MemoryType::Hbm2, false));
+}
+
 TEST_CASE("a small grid draws no more than its blocks can") {
   GpuSpec gpu = fast_memory();
   CostProfile profile = simple_profile();

@@ -29,6 +29,21 @@ TEST_CASE("what is made beside it leaves hardware as it was") {
   CHECK(both.factors().size() == 2);
 }
 
+TEST_CASE("arithmetic that is faster by a finer process takes less energy") {
+  const Hardware first = Hardware::embedded();
+  const Hardware faster = first.with("gpu.compute=2x");
+  const GpuSpec before = first.gpus().find("v100_sxm2_16gb");
+  const GpuSpec after = faster.gpus().find("v100_sxm2_16gb");
+  CHECK(after.process_nm == before.process_nm / 2);
+  for (std::size_t i = 0; i < before.peaks.size(); ++i)
+    CHECK(after.peaks[i].rate == 2 * before.peaks[i].rate);
+  const Job job{.network = "resnet50", .batch = 64};
+  const auto power = [&](const Hardware& hardware) {
+    return Predictor(hardware).predict(job, {.gpu = "v100_sxm2_16gb"}).power->board.avg;
+  };
+  CHECK(power(faster) < power(first));
+}
+
 TEST_CASE("a folder's disk is what jobs read from") {
   const test::TemporaryFolder folder;
   std::filesystem::create_directories(folder.path() / "disk");

@@ -45,6 +45,21 @@ TEST_CASE("every machine's GPUs reach each other, and two of a kind with a netwo
   }
 }
 
+TEST_CASE("NVLinks carry no more than the GPU has, whatever its machine draws") {
+  // DGX-1 draws six of V100's, 150 GB/s; P100 has 80.
+  const Hardware hardware;
+  const Fabric drawn = hardware.build("dgx1_v100", 8, 1, "v100_sxm2_16gb"),
+               older = hardware.build("dgx1_v100", 8, 1, "p100_sxm2_16gb");
+  for (const std::uint32_t other : {1, 2, 3, 4}) {
+    CAPTURE(other);
+    const Route route = drawn.route(Rank{0}, Rank{other});
+    REQUIRE(route.kind == RouteKind::Nvlink);
+    REQUIRE(route.links.size() == 1);
+    CHECK(older.link(route.links[0]).bandwidth.in_si() ==
+          doctest::Approx(drawn.link(route.links[0]).bandwidth.in_si() * 80 / 150));
+  }
+}
+
 TEST_CASE("routes take NVLink, else the nearest common switch, root port or socket") {
   const Hardware hardware;
   const Fabric dgx = hardware.build("dgx1_v100", 8, 2);

@@ -8,6 +8,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/plan/failure_draw.hpp"
+#include "sim/plan/progress.hpp"
 #include "sim/plan/round_ledger.hpp"
 #include "sim/plan/summary.hpp"
 #include "tests/sim/plan/schedule_checks.hpp"
@@ -186,6 +187,32 @@ TEST_SUITE("sim/plan/schedule") {
           CHECK((policy == "allox" || end > alone_s));
         }
       }
+    }
+  }
+
+  TEST_CASE("a failure throws a job back to its last checkpoint, never behind its start") {
+    struct Row {
+      const char* what;
+      double start_s, at_s, lost_s;
+    };
+    for (const Row& row : {Row{"before the first checkpoint", 0, 300, 300},
+                           {"just after the first", 0, 510, 10},
+                           {"before the second", 0, 900, 400},
+                           {"50 s after it has begun", 250, 300, 50}}) {
+      CAPTURE(row.what);
+      const JobMix mix = mix_of({{0, 1, {2000}}});
+      const Fleet fleet = fleet_of({1});
+      const Rules rules = find_rules("ideal");
+      Progress progress(mix, fleet, rules);
+      const auto at = [](double seconds) { return engine::to_ticks<Time>(Seconds(seconds)); };
+      progress.start(JobId{0}, TypeId{0}, 1, {{0, 1}}, Seconds(row.start_s));
+      progress.advance_to(at(row.at_s));
+      progress.lose_work(JobId{0}, Seconds(500), Seconds(30));
+      // Of 2000 s: what was not saved is to be done again, after a restart of 30.
+      const double left_s = 2000 - (row.at_s - row.start_s) + row.lost_s;
+      CHECK(progress.left_steps(JobId{0}) * 2000 == doctest::Approx(left_s));
+      CHECK(progress.foreseen_end(JobId{0}).in_seconds().in_s() ==
+            doctest::Approx(row.at_s + 30 + left_s));
     }
   }
 

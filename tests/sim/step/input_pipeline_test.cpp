@@ -249,6 +249,16 @@ TEST_CASE("images stored raw are read larger and decoded for nothing") {
   CHECK(plan_input(job).read.in_ms() == doctest::Approx(10 * 3 * 4096 / 1e3));
 }
 
+TEST_CASE("what nobody pinned reaches the GPU no faster than a thread copies it") {
+  InputRequest job = simple_job();  // a thread copies 1 GB/s
+  for (const auto pinned_by : {PinnedBy::None, PinnedBy::Thread, PinnedBy::Worker}) {
+    job.pipeline.pinned_by = pinned_by;
+    const bool is_pinned = pinned_by != PinnedBy::None;
+    CHECK(copy_rate(job, BytesPerSecond(12e9)) == BytesPerSecond(is_pinned ? 12e9 : 1e9));
+    CHECK(copy_rate(job, BytesPerSecond(5e8)) == BytesPerSecond(5e8));
+  }
+}
+
 TEST_CASE("images stored as JPEG keep their shape, raw ones are square") {
   InputRequest job = simple_job();
   job.data.width_px = 200;  // 200 x 100, stored with a shorter side of 50: 100 x 50

@@ -45,6 +45,30 @@ TEST_CASE("names of collectives and types mean what libraries mean by them") {
   CHECK(traces::bytes_of_tensors("[[99999999999,99999999999]]", R"(["float"])") > 0);
 }
 
+TEST_CASE(
+    "of an all-gather the operator lists one rank's part, of other collectives all that moves") {
+  // No record of the collective: 1000 floats are the operator's input, in a job of eight.
+  struct Row {
+    const char* op;
+    std::uint64_t bytes;
+  };
+  for (const Row& row : {Row{"nccl:_all_gather_base", 8 * 4000}, {"nccl:all_reduce", 4000}}) {
+    CAPTURE(row.op);
+    const std::string name(row.op);
+    TextSource source(R"({"distributedInfo":{"rank":0,"world_size":8},"traceEvents":[)" +
+                      event("cpu_op", name, 0, 50,
+                            R"("External id":5,"Input Dims":[[1000]],"Input type":["float"])") +
+                      "," + launch(10, 5, 1) + "," +
+                      kernel("ncclDevKernel_AllGather_RING_LL", 20, 100, 1, 5) + "]}");
+    const Trace trace = traces::read_kineto(source, "t.json");
+    const traces::LaunchIndex launches(trace);
+    const auto found = traces::find_collective_kernels(
+        trace, traces::classify_kernels(trace, traces::KernelNames::builtin(), launches), launches);
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].bytes == row.bytes);
+  }
+}
+
 TEST_CASE("a rank waits until the last one begins, and all move data from then on") {
   // Rank 0's clock stands 1000 us before rank 1's. By rank 0's: it arrives at 100, rank 1 at 160, both end at 200; then at 300
   // and 310, end 350.
