@@ -41,10 +41,10 @@ class AttentionSlots {
     }
   }
   void add_by_engine(std::string_view name, double high, bool is_factor,
-                     std::array<double, kProductEngineCount> Parameters::*member) {
-    for (std::size_t e = 0; e < kProductEngineCount; ++e) {
-      push(fmt::format("{}.{}", name, to_string(static_cast<ProductEngine>(e))), 0.01, high,
-           is_factor, [part = part_, member, e](AttentionParameters& p) -> double& {
+                     std::array<double, kGemmEngineCount> Parameters::*member) {
+    for (std::size_t e = 0; e < kGemmEngineCount; ++e) {
+      push(fmt::format("{}.{}", name, to_string(static_cast<GemmEngine>(e))), 0.01, high, is_factor,
+           [part = part_, member, e](AttentionParameters& p) -> double& {
              return (part(p).*member)[e];
            });
     }
@@ -67,13 +67,13 @@ class AttentionSlots {
       }
     });
   }
-  void add_pace() {
+  void add_efficiency() {
     each_pair([&](std::size_t e, std::size_t k, const std::string& key) {
       for (std::size_t f = 0; f < kAttentionFormatCount; ++f) {
         for (std::size_t w = 0; w < kHeadWidthCount; ++w) {
-          push(fmt::format("pace_of.{}.{}.{}", key, kAttentionFormats[f], kAttentionWidths[w]),
+          push(fmt::format("factor_of.{}.{}.{}", key, kAttentionFormats[f], kAttentionWidths[w]),
                0.02, 10, true, [part = part_, e, k, f, w](AttentionParameters& p) -> double& {
-                 return part(p).pace.values[e][k][f][w];
+                 return part(p).factor.values[e][k][f][w];
                });
         }
       }
@@ -83,10 +83,10 @@ class AttentionSlots {
  private:
   template <class Visit>
   static void each_pair(const Visit& visit) {
-    for (std::size_t e = 0; e < kProductEngineCount; ++e) {
+    for (std::size_t e = 0; e < kGemmEngineCount; ++e) {
       for (std::size_t k = 0; k < kEngineKindCount; ++k) {
         visit(e, k,
-              fmt::format("{}.{}", to_string(static_cast<ProductEngine>(e)), kAttentionKinds[k]));
+              fmt::format("{}.{}", to_string(static_cast<GemmEngine>(e)), kAttentionKinds[k]));
       }
     }
   }
@@ -123,11 +123,11 @@ void add_prefill(std::vector<AttentionSlot>& all, const std::string& prefix,
   if (has_windows) {
     s.add_factor("write_us", 0, 100, &P::write_us);
     s.add_factor("cast_us", 0, 100, &P::cast_us);
-    s.add_pairs("narrow_call", &P::narrow_call);
+    s.add_pairs("low_precision_call", &P::low_precision_call);
     s.add_pairs("late_call", &P::late_call);
   } else {
     s.add_factor("host_us", 1, 5000, &P::host_us);
-    s.add_factor("widened_per_clock", 0.05, 50, &P::widened_per_clock);
+    s.add_factor("upcasts_per_clock", 0.05, 50, &P::upcasts_per_clock);
     s.add_by_kind("host_of", &P::host_of);
   }
   s.add_by_engine("call_us", 1000, false, &P::call_us);
@@ -136,7 +136,7 @@ void add_prefill(std::vector<AttentionSlot>& all, const std::string& prefix,
   s.add_pairs("call_of", &P::call_of);
   s.add_pairs("block_of", &P::block_of);
   s.add_pairs("window", &P::window);
-  s.add_pace();
+  s.add_efficiency();
 }
 
 void add_decode(std::vector<AttentionSlot>& all, const std::string& prefix,
@@ -156,8 +156,8 @@ void add_decode(std::vector<AttentionSlot>& all, const std::string& prefix,
   if (has_groups) {
     s.add("ungrouped", 0.01, 50, &P::ungrouped);
     s.add("ungrouped_rows", 0.1, 64, &P::ungrouped_rows);
-    s.add_triples("lone_call", &P::lone_call);
-    s.add_triples("lone_of", &P::lone_of);
+    s.add_triples("single_call", &P::single_call);
+    s.add_triples("single_of", &P::single_of);
     s.add("copy_us", 0, 100, &P::copy_us);
     s.add_factor("embed_us", 0, 100, &P::embed_us);
     s.add_factor("cast_us", 0, 100, &P::cast_us);
@@ -165,10 +165,10 @@ void add_decode(std::vector<AttentionSlot>& all, const std::string& prefix,
     s.add_pairs("late_block", &P::late_block);
   } else {
     s.add_factor("host_us", 1, 5000, &P::host_us);
-    s.add_factor("widened_per_clock", 0.05, 50, &P::widened_per_clock);
-    s.add_factor("widen_us", 0, 100, &P::widen_us);
+    s.add_factor("upcasts_per_clock", 0.05, 50, &P::upcasts_per_clock);
+    s.add_factor("upcast_us", 0, 100, &P::upcast_us);
     s.add_by_kind("host_of", &P::host_of);
-    s.add_by_engine("triton_lone", 20, true, &P::triton_lone);
+    s.add_by_engine("triton_single", 20, true, &P::triton_single);
   }
   s.add("l2_share", 0.01, 3, &P::l2_share);
   s.add("dram_efficiency", 0.2, 1, &P::dram_efficiency);
@@ -184,7 +184,7 @@ void add_decode(std::vector<AttentionSlot>& all, const std::string& prefix,
   s.add_triples("call_of", &P::call_of);
   s.add_triples("splits_of", &P::splits_of);
   s.add_triples("window", &P::window);
-  s.add_pace();
+  s.add_efficiency();
 }
 
 }  // namespace

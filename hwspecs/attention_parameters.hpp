@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "hwspecs/product_parameters.hpp"
+#include "hwspecs/tensor_gemm_parameters.hpp"
 
 namespace tracecast {
 
@@ -13,7 +13,7 @@ namespace tracecast {
 enum class AttentionFormat {
   Half,       ///< 16 bits throughout
   HalfOver8,  ///< 16-bit queries over a cache of 8-bit floats; kernels may compute in either
-  Fp8,        ///< products in 8-bit floats
+  Fp8,        ///< GEMMs in 8-bit floats
 };
 inline constexpr std::size_t kAttentionFormatCount = 3;
 [[nodiscard]] std::string_view to_string(AttentionFormat format);
@@ -38,27 +38,27 @@ constexpr std::array<double, N> ones() {
 }
 /// Factors on what engines or generations have in common; 1 where no row told.
 struct ByEngineKind {
-  std::array<std::array<double, kEngineKindCount>, kProductEngineCount> values{
+  std::array<std::array<double, kEngineKindCount>, kGemmEngineCount> values{
       ones<kEngineKindCount>(), ones<kEngineKindCount>(), ones<kEngineKindCount>()};
 };
 /// Further by format.
 struct ByEngineKindFormat {
   std::array<std::array<std::array<double, kAttentionFormatCount>, kEngineKindCount>,
-             kProductEngineCount>
+             kGemmEngineCount>
       values;
   ByEngineKindFormat() {
     for (auto& engine : values) engine.fill(ones<kAttentionFormatCount>());
   }
 };
 
-/// What engines' kernels reach of the pace below: by engine, generation, format and width of head. Which kernel an engine has for
+/// What engines' kernels reach of the factor below: by engine, generation, format and width of head. Which kernel an engine has for
 /// a width and a format, written for this generation or an older one, is decided by its authors and not by the hardware.
-struct AttentionPace {
+struct AttentionFactors {
   std::array<std::array<std::array<std::array<double, kHeadWidthCount>, kAttentionFormatCount>,
                         kEngineKindCount>,
-             kProductEngineCount>
+             kGemmEngineCount>
       values;
-  AttentionPace() {
+  AttentionFactors() {
     for (auto& engine : values)
       for (auto& kind : engine) kind.fill(ones<kHeadWidthCount>());
   }
@@ -66,37 +66,37 @@ struct AttentionPace {
 
 /// Attention of many new tokens; formulas in sim/cost/prefill.hpp.
 struct PrefillParameters {
-  double efficiency = 0.5;  ///< of the tensor cores' peak, products alone
+  double efficiency = 0.5;  ///< of the tensor cores' peak, GEMMs alone
   double wide = 0;          ///< time more per 128 of width beyond 128: fewer registers and buffers
   double softmax = 1;       ///< time of a score over one result of the special function units
-  double overlap = 3;  ///< exponent at which products and softmax of a tile overlap; 1 = in turn
-  double block_cycles = 0;         ///< to start and end a block
-  double tile_cycles = 0;          ///< to load and store 128 queries of width 128
-  double latency_cycles = 0;       ///< of a lone block
-  double key_cycles = 0;           ///< of a lone block, per tile of keys
+  double overlap = 3;       ///< exponent at which GEMMs and softmax of a tile overlap; 1 = in turn
+  double block_cycles = 0;  ///< to start and end a block
+  double tile_cycles = 0;   ///< to load and store 128 queries of width 128
+  double latency_cycles = 0;       ///< of a single block
+  double key_cycles = 0;           ///< of a single block, per tile of keys
   double tail = 0;                 ///< share of the longest block that no other covers
-  double energy = 1;               ///< per operation over that of products
+  double energy = 1;               ///< per operation over that of GEMMs
   double l2_share = 1;             ///< share of L2 that keeps data from one repetition to the next
   double dram_efficiency = 0.8;    ///< of the bandwidth
   double l2_bytes_per_clock = 50;  ///< per SM
-  double triton = 1;               ///< pace of Triton's kernels over an engine's usual ones
+  double triton = 1;               ///< factor of Triton's kernels over an engine's usual ones
   double clock_exponent = 0.5;     ///< calls take (2 GHz / clock)^this as long
   double write_us = 0;             ///< of the call, what writes the cache
   double cast_us = 0;              ///< more, where a call narrows what it gets
   double host_us = 0;              ///< of a call that the host launches kernel by kernel
-  double widened_per_clock = 1;    ///< 8-bit values of a cache made 16-bit ones, per SM
+  double upcasts_per_clock = 1;    ///< 8-bit values of a cache made 16-bit ones, per SM
   std::array<double, kEngineKindCount> host_of = ones<kEngineKindCount>();
   std::array<double, kEngineKindCount> efficiency_of = ones<kEngineKindCount>();
   std::array<double, kEngineKindCount> softmax_of = ones<kEngineKindCount>();
-  std::array<double, kProductEngineCount> call_us{10, 10, 10};  ///< kernels before and after
-  std::array<double, kProductEngineCount> traffic = ones<kProductEngineCount>();  ///< of those
-  std::array<double, kProductEngineCount> softmax_by = ones<kProductEngineCount>();
+  std::array<double, kGemmEngineCount> call_us{10, 10, 10};  ///< kernels before and after
+  std::array<double, kGemmEngineCount> traffic = ones<kGemmEngineCount>();  ///< of those
+  std::array<double, kGemmEngineCount> softmax_by = ones<kGemmEngineCount>();
   ByEngineKind call_of;
-  ByEngineKind narrow_call;  ///< on it, where products are of 8 bits
-  ByEngineKind late_call;    ///< on it, in versions of mid-2026
+  ByEngineKind low_precision_call;  ///< on it, where GEMMs are of 8 bits
+  ByEngineKind late_call;           ///< on it, in versions of mid-2026
   ByEngineKind block_of;
   ByEngineKind window;  ///< tiles of keys that a block reads beyond its window
-  AttentionPace pace;
+  AttentionFactors factor;
 };
 
 /// Attention of one new token a sequence over its cache; formulas in sim/cost/decode.hpp.
@@ -110,38 +110,38 @@ struct DecodeParameters {
   double block_cycles = 1000;           ///< to start and end a block, at 2 GHz
   double padding = 1;         ///< cost of keys that fill up the last tile of 64, of a key's
   double splits = 40;         ///< most parts of a sequence's keys
-  double ungrouped = 1;       ///< time of a lone head's kernel for its keys, over a group's
+  double ungrouped = 1;       ///< time of a single head's kernel for its keys, over a group's
   double ungrouped_rows = 4;  ///< queries whose arithmetic it does for each
   double l2_share = 0.8;
   double dram_efficiency = 0.9;
   double l2_bytes_per_clock = 30;
   double clock_exponent = 0.7;
   double cast_us = 0, host_us = 0;  ///< as PrefillParameters has them
-  double widened_per_clock = 1;     ///< the same
-  double triton = 1;                ///< pace of Triton's kernels, as PrefillParameters has it
-  double widen_us = 0;              ///< the kernel that does so, before its values
+  double upcasts_per_clock = 1;     ///< the same
+  double triton = 1;                ///< factor of Triton's kernels, as PrefillParameters has it
+  double upcast_us = 0;             ///< the kernel that does so, before its values
   std::array<double, kEngineKindCount> host_of = ones<kEngineKindCount>();
-  /// Time of Triton's kernel for a lone head of a latent cache over that for groups.
-  std::array<double, kProductEngineCount> triton_lone = ones<kProductEngineCount>();
+  /// Time of Triton's kernel for a single head of a latent cache over that for groups.
+  std::array<double, kGemmEngineCount> triton_single = ones<kGemmEngineCount>();
   double embed_us =
       0;  ///< saved where TensorRT-LLM's kernel embeds positions and writes the cache itself
   double copy_us = 4;  ///< to regroup queries and results, where a kernel wants a group as rows
   std::array<double, kEngineKindCount> efficiency_of = ones<kEngineKindCount>();
   std::array<double, kEngineKindCount> stream_of = ones<kEngineKindCount>();
-  std::array<double, kProductEngineCount> call_us{9, 9, 9};
-  std::array<double, kProductEngineCount> efficiency_by = ones<kProductEngineCount>();
-  std::array<double, kProductEngineCount> combine_us{1, 1, 1};  ///< to add up parts
-  std::array<double, kProductEngineCount> traffic =
-      ones<kProductEngineCount>();  ///< of its kernels around
+  std::array<double, kGemmEngineCount> call_us{9, 9, 9};
+  std::array<double, kGemmEngineCount> efficiency_by = ones<kGemmEngineCount>();
+  std::array<double, kGemmEngineCount> combine_us{1, 1, 1};  ///< to add up parts
+  std::array<double, kGemmEngineCount> traffic =
+      ones<kGemmEngineCount>();  ///< of its kernels around
   ByEngineKind block_of;
   ByEngineKindFormat call_of;
   ByEngineKindFormat late_call;  ///< as PrefillParameters has it
   ByEngineKind late_block;       ///< on a block's start and end, in those versions
   ByEngineKindFormat splits_of;
-  ByEngineKindFormat lone_call;  ///< on the call, of a lone head's kernel; TensorRT-LLM alone
-  ByEngineKindFormat lone_of;    ///< on `ungrouped`; the same
-  ByEngineKindFormat window;     ///< tiles of 128 keys read beyond the window
-  AttentionPace pace;
+  ByEngineKindFormat single_call;  ///< on the call, of a single head's kernel; TensorRT-LLM alone
+  ByEngineKindFormat single_of;    ///< on `ungrouped`; the same
+  ByEngineKindFormat window;       ///< tiles of 128 keys read beyond the window
+  AttentionFactors factor;
 };
 
 /// Attention with keys and values of its own heads, and over one latent vector a token.

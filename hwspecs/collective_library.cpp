@@ -21,7 +21,7 @@ constexpr std::string_view kLibraryOptional[] = {"library",
                                                  "from_version",
                                                  "from_date",
                                                  "kind",
-                                                 "paced",
+                                                 "limited",
                                                  "otherwise",
                                                  "relays_nvlink",
                                                  "nvlink_sharp",
@@ -81,7 +81,7 @@ class LibraryLoader {
     for (int i = 0; i < message_.path_size(); ++i) load_path(i);
     for (int i = 0; i < message_.cap_size(); ++i) load_cap(i);
     for (int i = 0; i < message_.tree_correction_size(); ++i) load_correction(i);
-    if (message_.has_paced()) library_.is_paced = message_.paced().value();
+    if (message_.has_limited()) library_.is_limited = message_.limited().value();
     if (message_.has_otherwise()) library_.otherwise = message_.otherwise().value();
     for (int i = 0; i < message_.channel_speeds_size(); ++i) load_speeds(i);
     for (int i = 0; i < message_.switch_reduction_size(); ++i) load_reduction(i);

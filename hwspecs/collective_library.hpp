@@ -84,7 +84,8 @@ struct CollectiveLibrary : SpecIdentity {
   int most_socket_threads = 1;
   std::vector<CollectivePath> paths;
   std::vector<CollectiveCap> caps;
-  bool is_paced = false;  ///< times within a node are those of CollectivePace; `paths` choose
+  bool is_limited =
+      false;  ///< times within a node are those of CollectiveEfficiency; `paths` choose
   std::vector<ChannelSpeeds> channel_speeds;
   std::vector<SwitchReduction> switch_reductions;
   std::vector<EngineKernel> kernels;  ///< in order of size, for each generation and number of ranks

@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::string_view kForms[] = {
     "gemm",          "convolution", "streaming",   "reduction", "tensor_core",
-    "recurrent",     "product",     "prefill",     "decode",    "latent_prefill",
+    "recurrent",     "tensor_gemm", "prefill",     "decode",    "latent_prefill",
     "latent_decode", "experts",     "quantization"};
 
 /// A parameter by name: where it lives and what values make sense.
@@ -167,8 +167,10 @@ std::vector<ParameterSlot> make_slots() {
   add_power("power.tensor_flop_pj", 1000, &PowerParameters::tensor_flop_pj);
   add_power("power.hbm_pj_per_byte", 10000, &PowerParameters::hbm_pj_per_byte);
   add_power("power.gddr_pj_per_byte", 10000, &PowerParameters::gddr_pj_per_byte);
-  add_power("power.gddr_awake_pj_per_byte", 10000, &PowerParameters::gddr_awake_pj_per_byte);
-  add_power("power.hbm_awake_pj_per_byte", 10000, &PowerParameters::hbm_awake_pj_per_byte, true);
+  add_power("power.gddr_active_idle_pj_per_byte", 10000,
+            &PowerParameters::gddr_active_idle_pj_per_byte);
+  add_power("power.hbm_active_idle_pj_per_byte", 10000,
+            &PowerParameters::hbm_active_idle_pj_per_byte, true);
   add_power("power.pass_pj_per_byte", 10000, &PowerParameters::pass_pj_per_byte, true);
   add_power("power.busy_cycle_pj", 100000, &PowerParameters::busy_cycle_pj, true);
   add_power("power.voltage_knee", 1, &PowerParameters::voltage_knee);
@@ -194,9 +196,9 @@ std::vector<ParameterSlot> make_slots() {
   add_cpu("cpu.cache_bytes_per_clock", 0.5, 64, &CpuParameters::cache_bytes_per_clock);
   add_cpu("cpu.parallel_us", 0, 500, &CpuParameters::parallel_us);
   add_cpu("cpu.error", 0.01, 2, &CpuParameters::error);
-  for (const ProductSlot& slot : product_slots()) {
+  for (const GemmSlot& slot : gemm_slots()) {
     add(slot.name, slot.low, slot.high,
-        [slot](CostProfile& p) -> double& { return slot.find(p.product, slot.i, slot.j); });
+        [slot](CostProfile& p) -> double& { return slot.find(p.tensor_gemm, slot.i, slot.j); });
     slots.back().is_factor = slot.is_factor;
   }
   const auto add_all = [&slots](auto own, auto part) {
@@ -207,7 +209,7 @@ std::vector<ParameterSlot> make_slots() {
            slot.low, slot.high, slot.is_factor});
   };
   add_all(attention_slots(), &CostProfile::attention);
-  add_all(mixture_slots(), &CostProfile::mixture);
+  add_all(moe_slots(), &CostProfile::moe);
   for (RecordedSlot& slot : recorded_slots()) {
     slots.push_back(
         {std::move(slot.name),
@@ -221,17 +223,18 @@ std::vector<ParameterSlot> make_slots() {
         [=](CostProfile& p) -> double& { return p.error[i].transferred; });
     add(fmt::format("error.{}.spec", kForms[i]), 0.01, 2,
         [=](CostProfile& p) -> double& { return p.error[i].spec; });
-    if (i > static_cast<std::size_t>(CostForm::Product)) {
+    if (i > static_cast<std::size_t>(CostForm::TensorGemm)) {
       add(fmt::format("error.{}.body", kForms[i]), 0, 20,
           [=](CostProfile& p) -> double& { return p.error[i].body; });
       const auto add_factor = [&](std::string_view name, auto find) {
         add(fmt::format("error.{}.{}", kForms[i], name), 0.2, 5, find);
         slots.back().is_factor = true;
       };
-      for (std::size_t e = 0; e < kProductEngineCount; ++e)
-        add_factor(to_string(static_cast<ProductEngine>(e)),
+      for (std::size_t e = 0; e < kGemmEngineCount; ++e)
+        add_factor(to_string(static_cast<GemmEngine>(e)),
                    [=](CostProfile& p) -> double& { return p.error[i].engine[e]; });
-      add_factor("narrow", [=](CostProfile& p) -> double& { return p.error[i].narrow; });
+      add_factor("low_precision",
+                 [=](CostProfile& p) -> double& { return p.error[i].low_precision; });
       add_factor("rare", [=](CostProfile& p) -> double& { return p.error[i].rare; });
       add_factor("window", [=](CostProfile& p) -> double& { return p.error[i].window; });
       add_factor("roof", [=](CostProfile& p) -> double& { return p.error[i].roof; });
@@ -242,23 +245,23 @@ std::vector<ParameterSlot> make_slots() {
         [=](CostProfile& p) -> double& { return p.error_causes.*cause; });
   };
   add_cause("board", &ErrorCauses::board);
-  add_cause("starved", &ErrorCauses::starved);
+  add_cause("under_occupied", &ErrorCauses::under_occupied);
   add_cause("library_rules", &ErrorCauses::library_rules);
-  add_cause("narrow_arithmetic", &ErrorCauses::narrow_arithmetic);
-  add_cause("narrow_stream", &ErrorCauses::narrow_stream);
+  add_cause("low_precision_arithmetic", &ErrorCauses::low_precision_arithmetic);
+  add_cause("low_precision_stream", &ErrorCauses::low_precision_stream);
   add_cause("power_limit", &ErrorCauses::power_limit);
-  for (std::size_t i = 0; i <= kProductEngineCount; ++i) {
-    const auto whose = i == 0 ? "library" : to_string(static_cast<ProductEngine>(i - 1));
-    add(fmt::format("error.product_format.{}", whose), 0, 2,
-        [=](CostProfile& p) -> double& { return p.error_causes.product_format[i]; });
+  for (std::size_t i = 0; i <= kGemmEngineCount; ++i) {
+    const auto whose = i == 0 ? "library" : to_string(static_cast<GemmEngine>(i - 1));
+    add(fmt::format("error.tensor_gemm_format.{}", whose), 0, 2,
+        [=](CostProfile& p) -> double& { return p.error_causes.tensor_gemm_format[i]; });
   }
   for (std::size_t f = 0; f < kFormatFamilyCount; ++f) {
-    add(fmt::format("error.product_family.{}", to_string(static_cast<FormatFamily>(f))), 0, 2,
-        [=](CostProfile& p) -> double& { return p.error_causes.product_family[f]; });
+    add(fmt::format("error.tensor_gemm_family.{}", to_string(static_cast<FormatFamily>(f))), 0, 2,
+        [=](CostProfile& p) -> double& { return p.error_causes.tensor_gemm_family[f]; });
     slots.back().is_factor = true;
   }
-  add_cause("product_warp", &ErrorCauses::product_warp);
-  add_cause("product_beyond", &ErrorCauses::product_beyond);
+  add_cause("tensor_gemm_warp", &ErrorCauses::tensor_gemm_warp);
+  add_cause("tensor_gemm_beyond", &ErrorCauses::tensor_gemm_beyond);
   add_cause("beyond", &ErrorCauses::beyond);
   return slots;
 }
@@ -320,16 +323,16 @@ enum class Completeness { All, Fitted, Older };
 /// Came after profiles were first saved.
 bool came_later(std::string_view name) {
   constexpr std::array<std::string_view, 12> kLater = {
-      "product.",           "attention.",    "latent.",      "experts.",      "quantization.",
-      "error.product",      "error.prefill", "error.decode", "error.latent_", "error.experts",
+      "tensor_gemm.",       "attention.",    "latent.",      "experts.",      "quantization.",
+      "error.tensor_gemm",  "error.prefill", "error.decode", "error.latent_", "error.experts",
       "error.quantization", "error.beyond"};
   return std::any_of(kLater.begin(), kLater.end(),
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
-/// Saved profiles have it, no formula does any more: tensor cores' products and their clock before `product.`.
+/// Saved profiles have it, no formula does any more: tensor cores' GEMMs and their clock before `gemm.`.
 bool is_retired(std::string_view name) {
   return name.starts_with("tensor.gemm.") || name == "clock.tensor_power_exponent" ||
-         name == "clock.tensor_knee_w_per_tflops" || name == "error.product_format";
+         name == "clock.tensor_knee_w_per_tflops" || name == "error.tensor_gemm_format";
 }
 
 /// Fills in what an older file lacks: expected errors from before any measurement, other values of the profile in the binary.
@@ -436,8 +439,8 @@ CostProfile read_profile(const proto::CostProfile& message, std::string_view whe
       profile.fitted[static_cast<std::size_t>(form)][static_cast<std::size_t>(architecture)] = true;
     }
     profile.reach[static_cast<std::size_t>(form)] = {c.most_tflop_per_s(), c.most_gb_per_s()};
-    if (form == CostForm::Product) {
-      for (const std::string& gpu : c.gpu()) profile.fitted_product_gpus.push_back(gpu);
+    if (form == CostForm::TensorGemm) {
+      for (const std::string& gpu : c.gpu()) profile.fitted_gemm_gpus.push_back(gpu);
     } else {
       for (const std::string& gpu : c.gpu())
         profile.fitted_gpus[static_cast<std::size_t>(form)].push_back(gpu);
@@ -540,8 +543,8 @@ std::string format_cost_profile(const CostProfile& profile) {
       generations += fmt::format(" architecture: \"{}\"", to_string(static_cast<Architecture>(a)));
     }
     if (generations.empty()) continue;
-    if (form == static_cast<std::size_t>(CostForm::Product)) {
-      for (const std::string& gpu : profile.fitted_product_gpus) {
+    if (form == static_cast<std::size_t>(CostForm::TensorGemm)) {
+      for (const std::string& gpu : profile.fitted_gemm_gpus) {
         generations += fmt::format(" gpu: {}", quoted(gpu));
       }
     }

@@ -11,7 +11,7 @@
 #include "hwspecs/cost/recorded_parameters.hpp"
 #include "hwspecs/expert_parameters.hpp"
 #include "hwspecs/gpu_spec.hpp"
-#include "hwspecs/product_parameters.hpp"
+#include "hwspecs/tensor_gemm_parameters.hpp"
 #include "sim/base/units.hpp"
 
 namespace tracecast {
@@ -24,12 +24,12 @@ enum class CostForm {
   Reduction,
   TensorCore,
   Recurrent,
-  Product,
+  TensorGemm,
   Prefill,        ///< attention of many new tokens in one kernel
   Decode,         ///< attention of one new token a sequence over its cache
   LatentPrefill,  ///< the same two over latent vectors
   LatentDecode,
-  Experts,       ///< mixtures of experts, routing to weighted sum
+  Experts,       ///< MoE networks, routing to weighted sum
   Quantization,  ///< one kernel that narrows values
 };
 inline constexpr std::size_t kCostFormCount = 13;
@@ -55,10 +55,10 @@ struct ClockParameters {
   double half_factor = 0;  ///< share of the 16-bit CUDA-core peak that paired arithmetic sustains
   double dense_factor =
       0;  ///< issue limit where one scheduler feeds 32 lanes each cycle (Ampere GA10x on)
-  double burst_gain = 0;  ///< of a lone short kernel's rate, per share of the clock lost to power
-  double burst_span_ms = 0;  ///< duration of a lone kernel that halves that gain
+  double burst_gain = 0;  ///< of a single short kernel's rate, per share of the clock lost to power
+  double burst_span_ms = 0;  ///< duration of a single kernel that halves that gain
 };
-/// Matrix products on CUDA cores; formula in sim/cost/tile_gemm.hpp.
+/// Matrix GEMMs on CUDA cores; formula in sim/cost/tile_gemm.hpp.
 struct GemmParameters {
   /// Cycles that a scheduler issues per multiply-add of a warp in a matrix library's inner loop (sim/cost/issue.hpp).
   double issue = 0;
@@ -77,7 +77,7 @@ struct ConvolutionParameters {
   double compiled_issue =
       0;  ///< in kernels of the compiler: all of Kepler's, the others' IMPLICIT_GEMM and GEMM
   double winograd_issue = 0;   ///< more, for the transforms of F(2x2,3x3) in one kernel
-  double spectra_issue = 0;    ///< in products of complex numbers, per real multiply-add
+  double spectra_issue = 0;    ///< in GEMMs of complex numbers, per real multiply-add
   double tile_overhead = 0;    ///< as gemm.tile_overhead, of convolution kernels
   double prologue_cycles = 0;  ///< to start and end a block of 128x128 results (tile_gemm.hpp)
   double winograd_step_cycles =
@@ -87,8 +87,8 @@ struct ConvolutionParameters {
   double backward_weights = 0;            ///< factor on the efficiency
   double pointwise_backward_weights = 0;  ///< further factor for 1x1 filters
   double winograd_gemm =
-      0;  ///< factor on a matrix library's rate for the products of the non-fused Winograd
-  double explicit_gemm = 0;  ///< factor on a matrix library's rate for images unfolded one by one
+      0;  ///< factor on a matrix library's rate for the GEMMs of the non-fused Winograd
+  double explicit_gemm = 0;  ///< factor on a matrix library's rate for images im2col one by one
   double direct_cycles = 0;  ///< of an SM per output and tap of the filter, in depthwise kernels
   double old_kernels = 0;  ///< rate of the one-kernel algorithms of cuDNN before 6, of those since
   double transform_cost =
@@ -125,7 +125,7 @@ struct MemoryParameters {
 };
 /// Steps of recurrent layers; formula in sim/cost/recurrent.hpp.
 struct RecurrentParameters {
-  double efficiency = 0;  ///< of a step's product, of what the best kernel would reach
+  double efficiency = 0;  ///< of a step's GEMM, of what the best kernel would reach
   double persistent_efficiency =
       0;  ///< of the sustained rate, in kernels that keep the weights on chip
   double persistent_step_us = 0;  ///< barrier over all blocks after every step
@@ -147,9 +147,10 @@ struct PowerParameters {
   double tensor_flop_pj = 0;    ///< per operation on tensor cores, at 16 nm
   double hbm_pj_per_byte = 0;   ///< per byte moved
   double gddr_pj_per_byte = 0;  ///< per byte moved
-  double gddr_awake_pj_per_byte =
+  double gddr_active_idle_pj_per_byte =
       0;  ///< per byte that GDDR could move once its clock is up, moved or not
-  double hbm_awake_pj_per_byte = 0;  ///< the same of HBM, from wgmma on, with the chip's clocks
+  double hbm_active_idle_pj_per_byte =
+      0;  ///< the same of HBM, from wgmma on, with the chip's clocks
   double pass_pj_per_byte =
       0;  ///< from wgmma on, per byte that passes between L2 and SMs, with what lanes do with it
   double busy_cycle_pj =
@@ -168,13 +169,12 @@ struct ContextParameters {
 struct CpuParameters {
   double eigen_efficiency = 0;    ///< of one core's vector peak, Eigen's contractions
   double library_efficiency = 0;  ///< the same, of a matrix library
-  double convolution_factor =
-      0;                       ///< a convolution's efficiency over a product's: packing of patches
-  double backward_factor = 0;  ///< the same of a backward pass over the forward pass
-  double stream_efficiency = 0;  ///< of the vector peak in kernels that pass over their data
-  double eigen_core_loss = 0;    ///< time lost per further core, of the time of perfect sharing
-  double library_core_loss = 0;  ///< the same, of a matrix library
-  double memory_efficiency = 0;  ///< of a socket's memory bandwidth
+  double convolution_factor = 0;  ///< a convolution's efficiency over a GEMM's: packing of patches
+  double backward_factor = 0;     ///< the same of a backward pass over the forward pass
+  double stream_efficiency = 0;   ///< of the vector peak in kernels that pass over their data
+  double eigen_core_loss = 0;     ///< time lost per further core, of the time of perfect sharing
+  double library_core_loss = 0;   ///< the same, of a matrix library
+  double memory_efficiency = 0;   ///< of a socket's memory bandwidth
   double remote_efficiency =
       0;                     ///< what each further socket adds of its own, memory placed blindly
   double core_gb_per_s = 0;  ///< most that one core draws from memory
@@ -190,40 +190,41 @@ struct BoardFactors {
 };
 
 /// ln-error of one form: standard deviation of ln(measured / predicted).
-struct ErrorSpread {
+struct ErrorSd {
   double measured = 0;     ///< on a GPU that was measured
   double transferred = 0;  ///< on GPUs of generations that were measured
   double spec = 0;         ///< on generations without any measurement
   /// Calls of engines alone: spread of the main kernel over that of the kernels around it, so that the call's is that of the basis
   /// times sqrt(1 + (body * share of the main kernel)^2).
   double body = 0;
-  /// The same alone: factors on that spread, by whose kernels run (ProductEngine), of calls below 16 bits, of those that few kernels
-  /// were written for, and of windows (CallDoubt); and of a call that is as fast as the board's roofs allow, by the share of it that they are.
-  std::array<double, kProductEngineCount> engine{1, 1, 1};
-  double narrow = 1, rare = 1, window = 1, roof = 1;
+  /// The same alone: factors on that spread, by whose kernels run (GemmEngine), of calls below 16 bits, of those that few kernels
+  /// were written for, and of windows (CallUncertainty); and of a call that is as fast as the board's roofs allow, by the share of it that they are.
+  std::array<double, kGemmEngineCount> engine{1, 1, 1};
+  double low_precision = 1, rare = 1, window = 1, roof = 1;
 };
 
 /// What adds to a form's error for reasons that an estimate knows beforehand: standard deviations of
 /// ln(measured / predicted), added in squares; formula in sim/cost/spread.hpp.
 struct ErrorCauses {
-  double board = 0;    ///< no addition: of a form's error, what all its kernels on one board share
-  double starved = 0;  ///< too few blocks to fill the GPU, or loads that nothing hides
-  /// Products whose tiles a library's rules pick among many, on generations before Volta.
+  double board = 0;  ///< no addition: of a form's error, what all its kernels on one board share
+  double under_occupied = 0;  ///< too few blocks to fill the GPU, or loads that nothing hides
+  /// GEMMs whose tiles a library's rules pick among many, on generations before Volta.
   double library_rules = 0;
-  double narrow_arithmetic = 0;  ///< 8- and 16-bit data in products and convolutions on CUDA cores
-  double narrow_stream = 0;      ///< the same in kernels that only move data
+  double low_precision_arithmetic =
+      0;                            ///< 8- and 16-bit data in GEMMs and convolutions on CUDA cores
+  double low_precision_stream = 0;  ///< the same in kernels that only move data
   /// Arithmetic under a power limit, per unit of -ln(share of the clock that the limit leaves). Boards' cooling, voltage and
   /// inputs differ; T4 and P4 repeat to 20 %.
   double power_limit = 0;
-  /// Products in other formats than 16 bits: of the vendor's library, then of each engine's kernels (ProductEngine).
-  std::array<double, 1 + kProductEngineCount> product_format{};
+  /// GEMMs in other formats than 16 bits: of the vendor's library, then of each engine's kernels (GemmEngine).
+  std::array<double, 1 + kGemmEngineCount> tensor_gemm_format{};
   /// On top of that, by what the format asks of kernels (FormatFamily).
-  std::array<double, kFormatFamilyCount> product_family{};
-  double product_warp =
-      0;  ///< products on tensor cores without asynchronous copies (Volta, Turing)
-  /// Boards faster than any of the fit: per unit of ln(peak or bandwidth / the greatest there), the greater of the two; products on
+  std::array<double, kFormatFamilyCount> tensor_gemm_family{};
+  double tensor_gemm_warp =
+      0;  ///< GEMMs on tensor cores without asynchronous copies (Volta, Turing)
+  /// Boards faster than any of the fit: per unit of ln(peak or bandwidth / the greatest there), the greater of the two; GEMMs on
   /// tensor cores, and forms before them.
-  double product_beyond = 0, beyond = 0;
+  double tensor_gemm_beyond = 0, beyond = 0;
 };
 
 /// The fastest boards that a form was fitted on; 0: not known.
@@ -256,9 +257,9 @@ struct CostProfile {
   GemmParameters gemm;
   ConvolutionParameters convolution;
   TensorParameters tensor;
-  ProductParameters product;
+  TensorGemmParameters tensor_gemm;
   AttentionParameters attention;
-  MixtureParameters mixture;
+  MoeParameters moe;
   MemoryParameters memory;
   RecurrentParameters recurrent;
   KernelParameters kernel;
@@ -266,12 +267,11 @@ struct CostProfile {
   PowerParameters power;
   ContextParameters context;
   CpuParameters cpu;
-  std::array<ErrorSpread, kCostFormCount> error{};
+  std::array<ErrorSd, kCostFormCount> error{};
   ErrorCauses error_causes;
   /// [form][architecture]: rows of this generation were in the fit of this form.
   std::array<std::array<bool, ByArchitecture::kCount>, kCostFormCount> fitted{};
-  std::vector<std::string>
-      fitted_product_gpus;  ///< ids of GPUs whose rows are in the fit of products
+  std::vector<std::string> fitted_gemm_gpus;  ///< ids of GPUs whose rows are in the fit of GEMMs
   /// The same of each form from attention on; empty for the others.
   std::array<std::vector<std::string>, kCostFormCount> fitted_gpus;
   std::array<FormReach, kCostFormCount> reach{};

@@ -16,10 +16,11 @@ namespace tracecast {
 namespace {
 
 /// Kinds of files of which there is one for each name.
-constexpr std::array<std::string_view, 5> kSingleKinds{"host", "sharing", "calls", "cost", "pace"};
+constexpr std::array<std::string_view, 5> kSingleKinds{"host", "sharing", "calls", "cost",
+                                                       "efficiency"};
 constexpr std::array<std::string_view, 9> kSingles{
-    "host/default", "host/machines", "host/peer_access", "host/ranks",  "sharing/default",
-    "calls/cudnn",  "cost/default",  "cost/prior",       "pace/default"};
+    "host/default", "host/machines", "host/peer_access", "host/ranks",        "sharing/default",
+    "calls/cudnn",  "cost/default",  "cost/prior",       "efficiency/default"};
 
 }  // namespace
 
@@ -44,8 +45,8 @@ void SpecLibrary::State::add_single(const std::string& name, const FolderFile& f
     cost = Single(added, parse_cost_profile);
   } else if (name == "cost/prior") {
     priors = Single(added, parse_prior_parameters);
-  } else if (name == "pace/default") {
-    pace = Single(added, parse_collective_pace);
+  } else if (name == "efficiency/default") {
+    efficiency = Single(added, parse_collective_efficiency);
   } else {
     std::vector<std::string> known;
     for (const std::string_view single : kSingles) {
@@ -213,7 +214,9 @@ std::vector<std::string> SpecLibrary::strategy_ids() const { return state_->stra
 std::span<const CollectiveLibrary> SpecLibrary::collective_libraries() const {
   return state_->collectives.all();
 }
-const CollectivePace& SpecLibrary::collective_pace() const { return state_->pace.get(); }
+const CollectiveEfficiency& SpecLibrary::collective_efficiency() const {
+  return state_->efficiency.get();
+}
 std::span<const ChannelProfile> SpecLibrary::channels() const { return state_->channels.all(); }
 std::span<const LauncherProfile> SpecLibrary::launchers() const { return state_->launchers.all(); }
 std::span<const EngineProfile> SpecLibrary::engines() const { return state_->engines.all(); }

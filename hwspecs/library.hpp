@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "hwspecs/channel.hpp"
+#include "hwspecs/collective_efficiency.hpp"
 #include "hwspecs/collective_library.hpp"
-#include "hwspecs/collective_pace.hpp"
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/default_host.hpp"
 #include "hwspecs/default_machine.hpp"
@@ -31,7 +31,7 @@
 
 namespace tracecast {
 
-struct CollectivePace;
+struct CollectiveEfficiency;
 struct EngineProfile;
 struct LauncherProfile;
 struct LibraryCalls;
@@ -132,7 +132,7 @@ class SpecLibrary {
   [[nodiscard]] const CollectiveLibrary* find_collective_library_in(
       std::string_view description) const;
   /// How fast the kernels of these libraries go within a node, fitted.
-  [[nodiscard]] const CollectivePace& collective_pace() const;
+  [[nodiscard]] const CollectiveEfficiency& collective_efficiency() const;
   [[nodiscard]] std::span<const ChannelProfile> channels() const;
   [[nodiscard]] std::vector<std::string> channel_ids() const;
   /// Case does not matter; '-', '+', ' ', '.' and '_' are one letter.

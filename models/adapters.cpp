@@ -11,12 +11,12 @@
 namespace tracecast {
 namespace {
 
-bool is_trained_product(const NetworkGraph& graph, const Op& op) {
+bool is_trained_gemm(const NetworkGraph& graph, const Op& op) {
   return op.kind == OpKind::Linear && op.inputs.size() > 1 &&
          graph.tensor(op.inputs[1]).role == TensorRole::Weight;
 }
 
-bool is_product_of_activations(const NetworkGraph& graph, const Op& op) {
+bool is_gemm_of_activations(const NetworkGraph& graph, const Op& op) {
   if (op.kind == OpKind::Attention) return true;
   if (op.kind != OpKind::MatMul) return false;
   return std::all_of(op.inputs.begin(), op.inputs.end(), [&](TensorId input) {
@@ -24,7 +24,7 @@ bool is_product_of_activations(const NetworkGraph& graph, const Op& op) {
   });
 }
 
-/// Ops between the products of a layer and its attention: they rearrange, turn or scale what they read.
+/// Ops between the GEMMs of a layer and its attention: they rearrange, turn or scale what they read.
 bool leads_on(const Op& op) {
   switch (op.kind) {
     case OpKind::Reshape:
@@ -39,17 +39,17 @@ bool leads_on(const Op& op) {
     case OpKind::Softmax:
     case OpKind::Dropout:
       return true;
-    case OpKind::Binary:  // a product with tables of angles, a sum with a mask
+    case OpKind::Binary:  // a GEMM with tables of angles, a sum with a mask
       return true;
     default:
       return false;
   }
 }
 
-/// Which ops are products of attention.
-class AttentionProducts {
+/// Which ops are GEMMs of attention.
+class AttentionGemms {
  public:
-  explicit AttentionProducts(const NetworkGraph& graph)
+  explicit AttentionGemms(const NetworkGraph& graph)
       : graph_(graph),
         readers_(graph.tensors().size()),
         seen_before_(graph.ops().size(), 0),
@@ -58,9 +58,9 @@ class AttentionProducts {
     for (std::uint32_t i = 0; i < graph.ops().size(); ++i) {
       for (const TensorId input : graph.op(OpId{i}).inputs) readers_[input.index].push_back(i);
     }
-    // Every path ends at a product with weights: residual sums stand behind these, and before them.
+    // Every path ends at a GEMM with weights: residual sums stand behind these, and before them.
     for (std::uint32_t i = 0; i < graph.ops().size(); ++i) {
-      if (!is_product_of_activations(graph, graph.op(OpId{i}))) continue;
+      if (!is_gemm_of_activations(graph, graph.op(OpId{i}))) continue;
       for (const TensorId input : graph.op(OpId{i}).inputs) mark_before(input);
       for (const TensorId output : graph.op(OpId{i}).outputs) mark_behind(output);
     }
@@ -75,7 +75,7 @@ class AttentionProducts {
       open.pop_back();
       if (!producer || std::exchange(seen_before_[producer->index], 1) != 0) continue;
       const Op& op = graph_.op(*producer);
-      if (is_trained_product(graph_, op)) {
+      if (is_trained_gemm(graph_, op)) {
         found_[producer->index] = 1;
       } else if (leads_on(op)) {
         open.insert(open.end(), op.inputs.begin(), op.inputs.end());
@@ -91,7 +91,7 @@ class AttentionProducts {
       for (const std::uint32_t reader : readers_[tensor.index]) {
         if (std::exchange(seen_behind_[reader], 1) != 0) continue;
         const Op& op = graph_.op(OpId{reader});
-        if (is_trained_product(graph_, op)) {
+        if (is_trained_gemm(graph_, op)) {
           found_[reader] = 1;
         } else if (leads_on(op)) {
           open.insert(open.end(), op.outputs.begin(), op.outputs.end());
@@ -108,7 +108,7 @@ class AttentionProducts {
 std::vector<char> targets_of(const NetworkGraph& graph, AdapterTargets targets) {
   std::vector<char> is_target(graph.ops().size(), 0);
   if (targets == AdapterTargets::Attention) {
-    const AttentionProducts attention(graph);
+    const AttentionGemms attention(graph);
     for (std::uint32_t i = 0; i < is_target.size(); ++i) {
       is_target[i] = attention.contains(i) ? 1 : 0;
     }
@@ -116,7 +116,7 @@ std::vector<char> targets_of(const NetworkGraph& graph, AdapterTargets targets) 
   }
   std::optional<std::uint32_t> last;
   for (std::uint32_t i = 0; i < is_target.size(); ++i) {
-    if (!is_trained_product(graph, graph.op(OpId{i}))) continue;
+    if (!is_trained_gemm(graph, graph.op(OpId{i}))) continue;
     is_target[i] = 1;
     last = i;
   }
@@ -155,8 +155,8 @@ class Adapting {
     frozen.outputs.front() = b_.tensor({.name = op.name + ".frozen", .shape = shape});
     const TensorId result = frozen.outputs.front();
     b_.graph().add_op(std::move(frozen));
-    const TensorId narrow = adapter_narrowed(b_, op.name, x, rank_);
-    const TensorId wide = adapter_widened(b_, op.name, narrow, shape.back());
+    const TensorId low_precision = adapter_downcast(b_, op.name, x, rank_);
+    const TensorId wide = adapter_upcast(b_, op.name, low_precision, shape.back());
     b_.graph().add_op({.name = op.name + std::string(kAdapterMark) + "add",
                        .kind = OpKind::Binary,
                        .attributes = ElementwiseAttributes{.name = "add"},
@@ -171,17 +171,18 @@ class Adapting {
 
 }  // namespace
 
-TensorId adapter_narrowed(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t rank) {
+TensorId adapter_downcast(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t rank) {
   const std::string adapter = name + std::string(kAdapterMark);
   return b.linear_layer(adapter + "A", b.dropout(adapter + "dropout", x), rank, false);
 }
 
-TensorId adapter_widened(GraphBuilder& b, const std::string& name, TensorId narrow,
-                         std::int64_t columns) {
+TensorId adapter_upcast(GraphBuilder& b, const std::string& name, TensorId low_precision,
+                        std::int64_t columns) {
   const std::string adapter = name + std::string(kAdapterMark);
   const TensorId scale =
       b.tensor({.name = adapter + "s", .shape = {1}, .role = TensorRole::Buffer});
-  return b.mul(adapter + "scaled", b.linear_layer(adapter + "B", narrow, columns, false), scale);
+  return b.mul(adapter + "scaled", b.linear_layer(adapter + "B", low_precision, columns, false),
+               scale);
 }
 
 std::string_view to_string(AdapterTargets targets) {
@@ -202,11 +203,11 @@ NetworkGraph add_adapters(const NetworkGraph& forward, const LowRankAdapters& ad
   const std::vector<char> is_target = targets_of(forward, adapters.targets);
   if (std::find(is_target.begin(), is_target.end(), 1) == is_target.end()) {
     throw InputError("--lora",
-                     forward.name + ", no product of which is a target: " +
+                     forward.name + ", no GEMM of which is a target: " +
                          std::string(to_string(adapters.targets)),
                      adapters.targets == AdapterTargets::Attention
                          ? "a network with attention, or --lora-targets linear"
-                         : "a network with products of weights in its layers");
+                         : "a network with GEMMs of weights in its layers");
   }
   NetworkGraph graph = Adapting(forward, adapters).build(is_target);
   freeze_all_but_adapters(graph, "");

@@ -7,10 +7,10 @@
 
 namespace tracecast {
 
-/// Which products get low-rank adapters.
+/// Which GEMMs get low-rank adapters.
 enum class AdapterTargets {
   Attention,  ///< those into queries, keys and values, and the one out of the attention
-  Linear,     ///< all products of the layers with weights; not the last one of the network
+  Linear,     ///< all GEMMs of the layers with weights; not the last one of the network
 };
 [[nodiscard]] std::string_view to_string(AdapterTargets targets);  ///< "attention", "linear"
 [[nodiscard]] std::optional<AdapterTargets> find_adapter_targets(std::string_view name);
@@ -23,12 +23,12 @@ struct LowRankAdapters {
   [[nodiscard]] bool any() const { return rank > 0; }
 };
 
-/// A forward graph whose weights are constants (TensorRole::Buffer) but for adapters beside its products: dropout of the
-/// input, two products, the scale s, and a sum in place of the old result. Ids of tensors stay; new ones follow. Source of
+/// A forward graph whose weights are constants (TensorRole::Buffer) but for adapters beside its GEMMs: dropout of the
+/// input, two GEMMs, the scale s, and a sum in place of the old result. Ids of tensors stay; new ones follow. Source of
 /// the order of ops: Hugging Face peft, tuners/lora/layer.py.
-/// What belongs to attention is told by the graph: the last products before an attention, or before a product of two
+/// What belongs to attention is reported by the graph: the last GEMMs before an attention, or before a GEMM of two
 /// activations, and the first behind it.
-/// Throws InputError: a rank below 1 or above 65536; a network in which no product is a target.
+/// Throws InputError: a rank below 1 or above 65536; a network in which no GEMM is a target.
 [[nodiscard]] NetworkGraph add_adapters(const NetworkGraph& forward,
                                         const LowRankAdapters& adapters);
 

@@ -43,7 +43,7 @@ RankLoad round_robin(const Routing& r, std::int64_t own) {
 }
 
 /// Adds `left` pairs, or takes as many away, one from each rank in turn: onto its emptiest expert, off its fullest.
-void spread_over_ranks(std::vector<double>& load, const Routing& r, double left) {
+void distribute_over_ranks(std::vector<double>& load, const Routing& r, double left) {
   const auto own = static_cast<std::ptrdiff_t>(load.size()) / static_cast<std::ptrdiff_t>(r.ranks);
   const double most = static_cast<double>(r.tokens), step = left > 0 ? 1 : -1;
   for (bool has_moved = true; std::abs(left) >= 1 && has_moved;) {
@@ -78,7 +78,7 @@ std::vector<double> drawn(const Routing& r, const std::vector<double>& quantiles
     x = std::min(std::round(x / sum * pairs), static_cast<double>(r.tokens));
     left -= x;
   }
-  spread_over_ranks(load, r, left);
+  distribute_over_ranks(load, r, left);
   return load;
 }
 

@@ -5,7 +5,7 @@
 
 namespace tracecast {
 
-/// Rows of a tile of a grouped product that kernels offer.
+/// Rows of a tile of a grouped GEMM that kernels offer.
 inline constexpr std::array<int, 6> kExpertTileRows = {8, 16, 32, 64, 128, 256};
 
 /// How tokens fall on experts.

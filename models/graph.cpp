@@ -233,7 +233,7 @@ double ScanAttributes::macs() const {
 
 double macs(const Op& op) {
   if (const auto* conv = std::get_if<ConvAttributes>(&op.attributes)) return conv->macs();
-  if (const auto* product = std::get_if<MatMulAttributes>(&op.attributes)) return product->macs();
+  if (const auto* gemm = std::get_if<MatMulAttributes>(&op.attributes)) return gemm->macs();
   if (const auto* layer = std::get_if<RecurrentAttributes>(&op.attributes)) return layer->macs();
   if (const auto* layer = std::get_if<AttentionAttributes>(&op.attributes)) return layer->macs();
   if (const auto* layer = std::get_if<ScanAttributes>(&op.attributes)) return layer->macs();

@@ -18,7 +18,7 @@ using TensorId = Id<struct TensorTag>;
 using OpId = Id<struct OpTag>;
 
 /// Dimensions, outermost first; activations of images are N, C, H, W whatever layout a framework
-/// stores. Every dimension is at least 0 and the product is at most 2^62 - 1 (checked where graphs
+/// stores. Every dimension is at least 0 and the GEMM is at most 2^62 - 1 (checked where graphs
 /// are built).
 using Shape = std::vector<std::int64_t>;
 [[nodiscard]] std::int64_t element_count(const Shape& shape);
@@ -50,7 +50,7 @@ enum class OpKind {
   Conv,
   ConvTranspose,
   Linear,  ///< y = x W^T + b; inputs: x, weight[, bias]
-  MatMul,  ///< batched product of two activations
+  MatMul,  ///< batched GEMM of two activations
   /// softmax(Q K^T) V in one kernel that never stores the scores (FlashAttention); inputs: packed Q K V, or Q, K, V;
   /// or Q, K, V, mask; outputs: y, one statistic per query and head
   Attention,
@@ -78,7 +78,7 @@ enum class OpKind {
   Embedding,
   EmbeddingBag,  ///< sums of rows of a table; inputs: ids (batch x bag), table; gradient: rows, not a table
   Gather,
-  Route,  ///< which tokens each expert of a mixture gets; outputs: gate, then ids of tokens per expert
+  Route,  ///< which tokens each expert of an MoE gets; outputs: gate, then ids of tokens per expert
   /// Attention over the edges of a graph from sources to destinations, as in graph attention networks; inputs: values of sources, of
   /// destinations, two vectors that score them, edges; outputs: y, a weight per edge and head
   EdgeAttention,
@@ -182,7 +182,7 @@ struct RecurrentAttributes {
   /// Elements per sequence and step that stay in memory for backward besides x and y: gates, and the cell state (LSTM)
   /// or the recurrent part of the candidate (GRU), and h of all layers but the last.
   [[nodiscard]] std::int64_t reserved_per_step() const;
-  /// Multiply-adds of the products: steps * batch * sum over layers and directions of
+  /// Multiply-adds of the GEMMs: steps * batch * sum over layers and directions of
   /// G*H * (input of the layer + P) + (H * P when projected).
   [[nodiscard]] double macs() const;
 };
@@ -203,7 +203,7 @@ struct AttentionAttributes {
   [[nodiscard]] double keys_per_query() const;
   /// Scores that are computed: batch * heads * queries * keys per query.
   [[nodiscard]] double scores() const;
-  /// Multiply-adds of the two forward products: scores * (width + width_of_values()).
+  /// Multiply-adds of the two forward GEMMs: scores * (width + width_of_values()).
   [[nodiscard]] double macs() const;
   friend bool operator==(const AttentionAttributes&, const AttentionAttributes&) = default;
 };
@@ -218,7 +218,7 @@ struct ScanAttributes {
   ScanRule rule = ScanRule::StateSpace;
   std::int64_t batch = 1, tokens = 1, heads = 1, groups = 1, key_width = 1, value_width = 1;
   std::int64_t chunk = 64;  ///< tokens that are multiplied with each other at once
-  /// Multiply-adds of the recurrence itself: 2 (StateSpace) or 3 products of a state with a vector per token and head.
+  /// Multiply-adds of the recurrence itself: 2 (StateSpace) or 3 GEMMs of a state with a vector per token and head.
   [[nodiscard]] double macs() const;
   friend bool operator==(const ScanAttributes&, const ScanAttributes&) = default;
 };
@@ -264,7 +264,7 @@ inline constexpr std::string_view kViewNote = "view";
 class NetworkGraph;
 /// What a step's ops take out of stores that no GPU's memory holds: their results.
 [[nodiscard]] Bytes bytes_from_stores(const NetworkGraph& step);
-/// Multiply-adds of an op whose attributes are those of a convolution, product, attention, scan or recurrent layer,
+/// Multiply-adds of an op whose attributes are those of a convolution, GEMM, attention, scan or recurrent layer,
 /// whatever its pass; else 0.
 [[nodiscard]] double macs(const Op& op);
 

@@ -30,7 +30,7 @@ enum class KernelClass {
   Reduction,
   Transpose,
   Embedding,
-  Recurrent,  ///< the steps of recurrent layers; their input products are Gemm
+  Recurrent,  ///< the steps of recurrent layers; their input GEMMs are Gemm
   Optimizer,
   Copy,
   Memset,
@@ -38,7 +38,7 @@ enum class KernelClass {
   Other,
 };
 inline constexpr std::size_t kKernelClassCount = 18;
-/// How a convolution or product is computed. Names follow cuDNN's algorithms.
+/// How a convolution or GEMM is computed. Names follow cuDNN's algorithms.
 enum class Algorithm {
   None,
   ImplicitGemm,             ///< indices computed on the fly
@@ -49,14 +49,14 @@ enum class Algorithm {
   FftTiling,
   WinogradFused,     ///< one kernel, F(2x2,3x3)
   WinogradNonfused,  ///< transforms and batched GEMM, F(4x4,3x3)
-  StepByStep,        ///< recurrent: a product and an elementwise kernel per step
+  StepByStep,        ///< recurrent: a GEMM and an elementwise kernel per step
   Persistent,        ///< recurrent: one kernel for all steps, weights kept in registers
 };
 inline constexpr std::size_t kAlgorithmCount = 11;
 [[nodiscard]] std::string_view to_string(KernelClass kernel_class);
 [[nodiscard]] std::string_view to_string(Algorithm algorithm);
 
-/// What weights are kept in where it is not what products read.
+/// What weights are kept in where it is not what GEMMs read.
 enum class WeightFormat {
   AsOperands,
   Blocks,  ///< 8-bit floats with a scale per block of values, on both sides
@@ -69,11 +69,11 @@ struct MatrixWork {
   bool transpose_a = false, transpose_b = false;
   WeightFormat weights = WeightFormat::AsOperands;
   bool by_cublas_lt = false;  ///< which adds the bias in the epilogue and picks tiles of its own
-  bool by_early_library = false;  ///< FrameworkKernels::early_products
+  bool by_early_library = false;  ///< FrameworkKernels::early_gemms
   friend bool operator==(const MatrixWork&, const MatrixWork&) = default;
 };
 /// A convolution as one kernel on the tiles of the convolution library; `pass` of the kernel says which of the
-/// three products it is.
+/// three GEMMs it is.
 struct ConvWork {
   ConvAttributes shape;
   double cudnn_version = 99;  ///< of the library whose kernel it is, major.minor; 99 = the newest
@@ -112,9 +112,9 @@ struct ReductionWork {
 /// product of its state with weights of its own and then one elementwise kernel.
 struct RecurrentWork {
   std::int64_t steps = 1, cells = 1;
-  MatrixWork product;  ///< of one cell and step: m = sequences
+  MatrixWork gemm;  ///< of one cell and step: m = sequences
   std::int64_t projection =
-      0;  ///< width of a second product, of the product's result width by this; 0 = none
+      0;  ///< width of a second GEMM, of the GEMM's result width by this; 0 = none
   double elementwise_bytes =
       0;                     ///< read and written by the elementwise kernel of one cell and step
   double elements = 0;       ///< of one cell and step: sequences * hidden
@@ -125,7 +125,7 @@ struct RecurrentWork {
 /// Attention in one kernel: blocks of queries pass over the keys, scores stay on the SM.
 struct AttentionWork {
   AttentionAttributes shape;
-  int products = 2;       ///< per score and unit of width: 2 forward, 5 backward
+  int gemms = 2;          ///< per score and unit of width: 2 forward, 5 backward
   bool by_warps = false;  ///< FrameworkKernels::early_attention
   friend bool operator==(const AttentionWork&, const AttentionWork&) = default;
 };
@@ -135,7 +135,7 @@ struct PrefillWork {
   double batch = 1, tokens = 1;  ///< sequences, and new tokens of each
   double keys = 0;               ///< of a sequence where not causal; 0: as many as tokens
   bool causal = true;
-  int products = 2;  ///< per score and unit of width: 2 forward, 5 backward
+  int gemms = 2;  ///< per score and unit of width: 2 forward, 5 backward
   double heads = 1, kv_heads = 1;
   double key_width = 128, value_width = 128;  ///< of a head
   double window = 0;                          ///< tokens that a query sees; 0: all before it
@@ -152,7 +152,7 @@ struct PrefillWork {
   bool eager = false;
   double expands =
       0;  ///< width of the latent vector that the call expands to keys and values; 0: given
-  std::optional<ProductEngine> engine;  ///< whose kernels; nothing: what engines have in common
+  std::optional<GemmEngine> engine;  ///< whose kernels; nothing: what engines have in common
   friend bool operator==(const PrefillWork&, const PrefillWork&) = default;
 };
 /// Attention of one new token of each sequence over its paged cache, split over the keys where blocks are few.
@@ -161,7 +161,7 @@ struct DecodeWork {
   double heads = 1, kv_heads = 1;
   double width = 128;       ///< of a head
   double key_values = 256;  ///< values that the cache holds for a token and head of keys
-  double products = 256;    ///< multiply-adds of a score and its value
+  double gemms = 256;       ///< multiply-adds of a score and its value
   double window = 0;        ///< tokens that the query sees; 0: all
   bool fp8_cache = false;
   bool latent = false;  ///< the cache holds one latent vector a token (MLA, absorbed)
@@ -170,23 +170,23 @@ struct DecodeWork {
   bool eager = false;   ///< the same
   double absorbs =
       0;  ///< width of a head that the call brings to the latent's and back; 0: given so
-  std::optional<ProductEngine> engine;
+  std::optional<GemmEngine> engine;
   friend bool operator==(const DecodeWork&, const DecodeWork&) = default;
 };
-/// A mixture of experts on one rank, from given scores: choice, permutation, quantisation of activations, grouped products, activation,
+/// A MoE on one rank, from given scores: choice, permutation, quantisation of activations, grouped GEMMs, activation,
 /// weighted sum. No router product, shared experts or communication.
 struct ExpertsWork {
   ExpertLoad load;
   double tokens = 1, per_token = 1;  ///< of the whole group; experts that a token takes
   double all_experts = 1;
   double hidden = 1, width = 1;  ///< of a token; of an expert on this rank
-  bool gated = true;             ///< two products in, one out; else one and one
+  bool gated = true;             ///< two GEMMs in, one out; else one and one
   ExpertFormat format = ExpertFormat::Half;
   /// Rows of other ranks' experts that a measured call multiplies as well, with weight 0, as if they were one expert's; and rows that it
   /// multiplied in some of the campaigns which a figure is the median of.
   double strays = 0, perhaps_strays = 0;
-  bool products_alone = false;  ///< a measured call without routing, permutation and weighted sum
-  std::optional<ProductEngine> engine;
+  bool gemms_alone = false;  ///< a measured call without routing, permutation and weighted sum
+  std::optional<GemmEngine> engine;
   friend bool operator==(const ExpertsWork&, const ExpertsWork&) = default;
 };
 /// States passed from chunk to chunk of a sequence: `chains` run beside each other, each `steps` steps one after the other.
@@ -200,7 +200,7 @@ struct ChainWork {
 /// Values of 16 bits written as 8-bit floats at a given scale.
 struct QuantizationWork {
   double rows = 1, cols = 1;
-  std::optional<ProductEngine> engine;
+  std::optional<GemmEngine> engine;
   friend bool operator==(const QuantizationWork&, const QuantizationWork&) = default;
 };
 using Work =
@@ -209,7 +209,7 @@ using Work =
 
 /// One GPU kernel: what it computes and moves, not how long it takes.
 struct Kernel {
-  /// What the kernel does within its op and algorithm: "data_tf", "products", "bias_add". At most 15 letters when it
+  /// What the kernel does within its op and algorithm: "data_tf", "GEMMs", "bias_add". At most 15 letters when it
   /// comes from lowering (no allocation); recorded kernels keep their real name.
   std::string name;
   KernelClass kernel_class = KernelClass::Other;
@@ -226,7 +226,7 @@ struct Kernel {
   /// Alike kernels one after the other, as loops over images launch them: `work` describes one of them, flops and bytes
   /// are of all.
   std::int64_t launches = 1;
-  /// Launches beyond the first that `work` and the figures hold already: steps and streams that are told together.
+  /// Launches beyond the first that `work` and the figures hold already: steps and streams that are reported together.
   double more_launches = 0;
   /// Cells and steps in it that the framework's own loop drives (FrameworkProfile::recurrent_step).
   double driven_steps = 0;

@@ -11,7 +11,7 @@
 
 namespace tracecast {
 
-/// Product of the dimensions, or nothing when one is negative or the product is 2^62 or more.
+/// Product of the dimensions, or nothing when one is negative or the GEMM is 2^62 or more.
 /// For importers, before a shape from outside becomes a tensor.
 [[nodiscard]] std::optional<std::int64_t> checked_element_count(const Shape& shape);
 
@@ -131,12 +131,12 @@ class GraphBuilder {
                           std::int64_t output_padding_h = 0, std::int64_t output_padding_w = 0,
                           std::int64_t output_padding_d = 0);
 
-  // Products.
+  // GEMMs.
   enum class WeightLayout {
     OutIn,
     InOut
   };  ///< N x K (PyTorch, Gemm transB=1) or K x N (MatMul by a constant)
-  /// x: ..., K with m = product of the leading dimensions. transpose_b of the attributes is set for
+  /// x: ..., K with m = GEMM of the leading dimensions. transpose_b of the attributes is set for
   /// OutIn.
   TensorId linear(std::string name, TensorId x, TensorId weight, std::optional<TensorId> bias,
                   WeightLayout layout = WeightLayout::OutIn);
@@ -198,8 +198,8 @@ class GraphBuilder {
   TensorId dropout(std::string name, TensorId x, bool in_place = false);
   TensorId cast(std::string name, TensorId x, bool to_integer, int integer_bytes = 8);
   /// To 32 bits in a network that runs in 16, and back. What ops make of wide tensors is wide, as types promote.
-  TensorId widen(std::string name, TensorId x);
-  TensorId narrow(std::string name, TensorId x);
+  TensorId upcast(std::string name, TensorId x);
+  TensorId low_precision(std::string name, TensorId x);
 
   // Moving data. Axes may be negative: from the end.
   TensorId concat(std::string name, std::span<const TensorId> inputs, std::int64_t axis);
@@ -214,7 +214,7 @@ class GraphBuilder {
   TensorId transpose(std::string name, TensorId x, std::span<const std::int64_t> permutation);
   /// One dimension may be -1: what is left.
   TensorId reshape(std::string name, TensorId x, Shape shape);
-  /// Two dimensions: the product before `axis`, the product from it on.
+  /// Two dimensions: the GEMM before `axis`, the GEMM from it on.
   TensorId flatten(std::string name, TensorId x, std::int64_t axis = 1);
   TensorId resize(std::string name, TensorId x, Shape output_shape, std::string_view mode);
 
@@ -224,7 +224,7 @@ class GraphBuilder {
   /// ids: batch x bag; output: batch x width, each the sum of a bag's rows (PyTorch's EmbeddingBag,
   /// mode "sum"). The table's gradient is sparse: one row per id.
   TensorId embedding_bag(std::string name, TensorId ids, TensorId table);
-  /// A mixture's routing: every token goes to its `per_token` most probable experts, at most `capacity` tokens of a
+  /// An MoE's routing: every token goes to its `per_token` most probable experts, at most `capacity` tokens of a
   /// sequence to each. probabilities: batch, tokens, experts. Which tokens those are depends on the data; all
   /// experts are taken to get their even share, or their capacity where that is less.
   struct Routing {

@@ -80,11 +80,11 @@ TensorId GraphBuilder::to_width(std::string name, TensorId x, bool is_wide) {
   return append_cast(graph_, std::move(name), x, output);
 }
 
-TensorId GraphBuilder::widen(std::string name, TensorId x) {
+TensorId GraphBuilder::upcast(std::string name, TensorId x) {
   return to_width(std::move(name), x, true);
 }
 
-TensorId GraphBuilder::narrow(std::string name, TensorId x) {
+TensorId GraphBuilder::low_precision(std::string name, TensorId x) {
   return to_width(std::move(name), x, false);
 }
 

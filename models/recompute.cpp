@@ -62,7 +62,7 @@ struct ForwardHalf {
   std::vector<bool> is_saved;            ///< per root: a backward op reads it
 };
 
-bool is_product_with_weights(const NetworkGraph& graph, const Op& op) {
+bool is_gemm_with_weights(const NetworkGraph& graph, const Op& op) {
   if (op.kind != OpKind::MatMul) return false;
   return std::any_of(op.inputs.begin(), op.inputs.end(),
                      [&](TensorId id) { return graph.tensor(id).role == TensorRole::Weight; });
@@ -78,7 +78,7 @@ bool is_costly(const NetworkGraph& graph, const Op& op) {
     case OpKind::Unknown:
       return true;
     default:
-      return is_product_with_weights(graph, op);
+      return is_gemm_with_weights(graph, op);
   }
 }
 

@@ -11,13 +11,13 @@ namespace tracecast {
 /// being kept until then.
 enum class Recompute {
   None,
-  /// All but those of convolutions and of products with weights: normalisation, activations, pooling, softmax,
-  /// dropout, products of two activations, concatenations. What would take more than 8 ops to get back is kept.
+  /// All but those of convolutions and of GEMMs with weights: normalisation, activations, pooling, softmax,
+  /// dropout, GEMMs of two activations, concatenations. What would take more than 8 ops to get back is kept.
   /// Sources: Chen et al., arXiv 1604.06174, section 4 (drop the results of cheap ops); Korthikanti et al., arXiv
   /// 2205.05198, section 5 (attention only). Guess: 8 ops.
   Selective,
   /// All but what crosses from one segment of the forward pass to the next, and the last segment. The cuts are those
-  /// with the least kept + greatest segment among even divisions, each moved to where little crosses (Chen et al.,
+  /// with the least kept + greatest segment among even parallel layouts, each moved to where little crosses (Chen et al.,
   /// section 3: about the square root of the number of layers; residual networks are cut between their blocks).
   Full,
 };

@@ -35,9 +35,9 @@ struct RecordedKernel {
   MathUnit unit = MathUnit::CudaCore;
   Seconds duration{};
   LaunchGeometry launch;
-  /// Output of one block of a product and blocks along it (rows, columns, products); 0 = not known.
+  /// Output of one block of a GEMM and blocks along it (rows, columns, GEMMs); 0 = not known.
   int tile_m = 0, tile_n = 0;
-  std::int64_t tiles_m = 0, tiles_n = 0, products = 0;
+  std::int64_t tiles_m = 0, tiles_n = 0, gemms = 0;
   bool changes_layout = false;               ///< between the layouts of images
   std::optional<std::uint32_t> convolution;  ///< that it is part of, where its shape is known
   std::optional<std::uint32_t>

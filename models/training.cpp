@@ -420,21 +420,21 @@ class Backward {
     const MatMulAttributes f = std::get<MatMulAttributes>(graph_.op(id).attributes);
     const TensorId x = in[0], w = in[1];
     if (needs_gradient(x)) {
-      const MatMulAttributes product{.m = f.m, .n = f.k, .k = f.n, .transpose_b = !f.transpose_b};
-      emit_for(x, id, OpKind::Linear, Pass::BackwardData, product, {dy, w});
+      const MatMulAttributes gemm{.m = f.m, .n = f.k, .k = f.n, .transpose_b = !f.transpose_b};
+      emit_for(x, id, OpKind::Linear, Pass::BackwardData, gemm, {dy, w});
     }
     const bool with_bias = in.size() > 2 && needs_gradient(in[2]);
     if (!needs_gradient(w)) return;
-    MatMulAttributes product{.m = f.transpose_b ? f.n : f.k,
-                             .n = f.transpose_b ? f.k : f.n,
-                             .k = f.m,
-                             .transpose_a = true,
-                             .has_bias = with_bias};
+    MatMulAttributes gemm{.m = f.transpose_b ? f.n : f.k,
+                          .n = f.transpose_b ? f.k : f.n,
+                          .k = f.m,
+                          .transpose_a = true,
+                          .has_bias = with_bias};
     const TensorId dw = new_gradient(w);
     std::vector<TensorId> outputs = {dw};
     if (with_bias) outputs.push_back(new_gradient(in[2]));
     const std::vector<TensorId> gradients = outputs;
-    emit(id, OpKind::Linear, Pass::BackwardWeights, product,
+    emit(id, OpKind::Linear, Pass::BackwardWeights, gemm,
          f.transpose_b ? std::vector{dy, x} : std::vector{x, dy}, std::move(outputs));
     deliver(w, dw, id);
     if (with_bias) deliver(in[2], gradients[1], id);
@@ -449,19 +449,19 @@ class Backward {
                                                                : Pass::BackwardData;
     };
     if (needs_gradient(a)) {
-      MatMulAttributes product{.batch = f.batch, .m = f.m, .n = f.k, .k = f.n};
-      if (f.transpose_a) std::swap(product.m, product.n);
-      product.transpose_a = f.transpose_a && f.transpose_b;
-      product.transpose_b = f.transpose_a || !f.transpose_b;
-      emit_for(a, id, OpKind::MatMul, pass_for(a), product,
+      MatMulAttributes gemm{.batch = f.batch, .m = f.m, .n = f.k, .k = f.n};
+      if (f.transpose_a) std::swap(gemm.m, gemm.n);
+      gemm.transpose_a = f.transpose_a && f.transpose_b;
+      gemm.transpose_b = f.transpose_a || !f.transpose_b;
+      emit_for(a, id, OpKind::MatMul, pass_for(a), gemm,
                f.transpose_a ? std::vector{b, dc} : std::vector{dc, b});
     }
     if (needs_gradient(b)) {
-      MatMulAttributes product{.batch = f.batch, .m = f.k, .n = f.n, .k = f.m};
-      if (f.transpose_b) std::swap(product.m, product.n);
-      product.transpose_a = f.transpose_b || !f.transpose_a;
-      product.transpose_b = f.transpose_b && f.transpose_a;
-      emit_for(b, id, OpKind::MatMul, pass_for(b), product,
+      MatMulAttributes gemm{.batch = f.batch, .m = f.k, .n = f.n, .k = f.m};
+      if (f.transpose_b) std::swap(gemm.m, gemm.n);
+      gemm.transpose_a = f.transpose_b || !f.transpose_a;
+      gemm.transpose_b = f.transpose_b && f.transpose_a;
+      emit_for(b, id, OpKind::MatMul, pass_for(b), gemm,
                f.transpose_b ? std::vector{dc, a} : std::vector{a, dc});
     }
   }
@@ -569,9 +569,9 @@ class Backward {
   /// What was added to a wide tensor gets a gradient of its own width, cast by the framework.
   TensorId as_wide_as(TensorId of, TensorId gradient, OpId id) {
     if (graph_.tensor(of).is_wide || !graph_.tensor(gradient).is_wide) return gradient;
-    const TensorId narrow = new_gradient(of);
-    emit(id, OpKind::Cast, Pass::Backward, {gradient}, {narrow});
-    return narrow;
+    const TensorId low_precision = new_gradient(of);
+    emit(id, OpKind::Cast, Pass::Backward, {gradient}, {low_precision});
+    return low_precision;
   }
 
   NetworkGraph graph_;

@@ -23,7 +23,7 @@ struct TrainingOptions {
 /// - Conv, Linear: BackwardData: dY, W -> dX; BackwardWeights: X, dY -> dW[, dbias]
 /// - Recurrent: BackwardData: reserve, dY and dstates, weights -> gates' gradients (in the reserve's place), dX;
 ///   BackwardWeights: X, Y, gates' gradients -> all weight gradients
-/// - MatMul: one product per operand (BackwardWeights where the operand is a weight)
+/// - MatMul: one GEMM per operand (BackwardWeights where the operand is a weight)
 /// - Attention: Q, K, V, Y, the statistics, dY -> gradients of the inputs, the scores computed again
 /// - Scan: all that the forward op read, dY -> gradients of it, states computed again; TopKeys: none
 /// - BatchNorm, LayerNorm, InstanceNorm, GroupNorm: X, dY, scale -> dX, dscale, dbias
@@ -45,7 +45,7 @@ struct TrainingOptions {
 /// autograd does; Torch7's containers copy the first one before.
 ///
 /// Attributes of backward ops are those of the forward op, except Linear and MatMul: there they
-/// describe the product that is computed, inputs[0] and inputs[1] being its operands as stored.
+/// describe the GEMM that is computed, inputs[0] and inputs[1] being its operands as stored.
 /// Conv with `has_bias` also sums dY into the bias's gradient (the last output). An output that is
 /// a Softmax gets its loss on the logits before it. Optimizer ops write in place and have no
 /// outputs; `forward` of an update is the first op that reads the weight.

@@ -164,14 +164,14 @@ class Loop {
     return state;
   }
 
-  [[nodiscard]] TensorId joined_product(const std::string& name, TensorId x, TensorId h,
-                                        TensorId matrix, std::optional<TensorId> bias) {
+  [[nodiscard]] TensorId joined_gemm(const std::string& name, TensorId x, TensorId h,
+                                     TensorId matrix, std::optional<TensorId> bias) {
     const TensorId both[] = {x, h};
-    return b_.linear(name + ".product", b_.concat(name + ".concat", both, 1), matrix, bias);
+    return b_.linear(name + ".gemm", b_.concat(name + ".concat", both, 1), matrix, bias);
   }
 
   [[nodiscard]] State step(const std::string& name, const Cell& cell, TensorId x, State state) {
-    const TensorId gates = joined_product(name, x, state.h, cell.matrix, cell.bias);
+    const TensorId gates = joined_gemm(name, x, state.h, cell.matrix, cell.bias);
     switch (a_.cell) {
       case CellKind::Lstm:
         return lstm(name, cell, gates, *state.c);
@@ -208,7 +208,7 @@ class Loop {
     const std::vector<TensorId> parts = b_.split(name + ".split", gates, 1, sizes);
     const TensorId gated = b_.mul(name + ".reset", parts[0], h);
     TensorId candidate =
-        joined_product(name + ".candidate", x, gated, *cell.candidate, cell.candidate_bias);
+        joined_gemm(name + ".candidate", x, gated, *cell.candidate, cell.candidate_bias);
     candidate = b_.activation(name + ".tanh", candidate, "tanh");
     const TensorId kept = b_.mul(name + ".keep", parts[1], h);
     const TensorId share = b_.activation(name + ".one_minus", parts[1], "neg");

@@ -41,7 +41,7 @@ void ask_for_large_pages() {
 int main(int argc, char** argv) {
   using namespace tracecast;
   ask_for_large_pages();
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is the reader's choice; see write_answer
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is the reader's choice; see write_report
   try {
     return run_command({argv + (argc > 0 ? 1 : 0), argv + argc});
   } catch (const InputError& error) {

@@ -180,7 +180,7 @@ def build(job, torch):
         return maker(config), inputs, lambda out: sum(
             x.float().pow(2).mean() for x in (out.last_hidden_state, getattr(out, "pooler_output", None)) if x is not None)
     is_both = maker is t.T5ForConditionalGeneration
-    shift = 0 if is_both else 1  # a decoder's word is told by the words before it
+    shift = 0 if is_both else 1  # a decoder's word is reported by the words before it
     if is_both:
         inputs["decoder_input_ids"] = torch.randint(0, 30000, (batch, tokens), device=device)
     return maker(config), inputs, lambda out: torch.nn.functional.cross_entropy(

@@ -29,7 +29,7 @@ def transformer(torch):
 
 
 def bert_large(torch):
-    """Masked-language training: 512 tokens, 8 sequences, attention as separate products."""
+    """Masked-language training: 512 tokens, 8 sequences, attention as separate GEMMs."""
     import transformers
     config = transformers.BertConfig(vocab_size=30522, hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096)
     config._attn_implementation = "eager"

@@ -16,7 +16,7 @@ namespace {
 enum class OpFamily : std::uint8_t {
   Other,
   Convolution,
-  BatchedProduct,
+  BatchedGemm,
   Normalization,
   Pooling,
   Embedding,
@@ -26,7 +26,7 @@ enum class OpFamily : std::uint8_t {
 OpFamily family_of(std::string_view full_name) {
   const std::string name = to_lower(full_name);
   if (contains(name, "conv") && !contains(name, "convert")) return OpFamily::Convolution;
-  if (contains(name, "bmm")) return OpFamily::BatchedProduct;
+  if (contains(name, "bmm")) return OpFamily::BatchedGemm;
   if (contains(name, "embedding")) return OpFamily::Embedding;
   if (contains(name, "batch_norm") || contains(name, "layer_norm") ||
       contains(name, "group_norm")) {
@@ -49,7 +49,7 @@ void refine(OpFamily family, KernelNameInfo& info) {
     case OpFamily::Convolution:
       if (is_one_of(found, {Gemm, BatchedGemm, Transpose, Other})) info.kernel_class = Convolution;
       break;
-    case OpFamily::BatchedProduct:
+    case OpFamily::BatchedGemm:
       if (found == Gemm) info.kernel_class = BatchedGemm;
       break;
     case OpFamily::Normalization:

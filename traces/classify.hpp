@@ -34,9 +34,9 @@ class LaunchIndex {
       parents_;  ///< of each entry above: its position's enclosing position
 };
 
-/// What each kernel does, from its name and from who launched it: products and layout changes launched by a convolution
+/// What each kernel does, from its name and from who launched it: GEMMs and layout changes launched by a convolution
 /// operator are part of that convolution and of the algorithm that its other kernels name (a convolution that is nothing
-/// but a product is an explicit GEMM), products of a batched operator are batched, elementwise work and sums within
+/// but a GEMM is an explicit GEMM), GEMMs of a batched operator are batched, elementwise work and sums within
 /// "Optimizer.step" belong to the optimizer, and so on. One entry per kernel of the trace.
 [[nodiscard]] std::vector<KernelNameInfo> classify_kernels(const Trace& trace,
                                                            const KernelNames& names,

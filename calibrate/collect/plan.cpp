@@ -91,7 +91,7 @@ class Planner {
 void add_anchors(Planner& to) {
   for (const Precision precision : to.precisions()) {
     for (const std::int64_t side : {8192, 4096, 2048}) {
-      to.add(ProductShape{.m = side, .n = side, .k = side, .transpose_b = true}, precision, true);
+      to.add(GemmShape{.m = side, .n = side, .k = side, .transpose_b = true}, precision, true);
     }
   }
   for (const std::int64_t elements : {1LL << 22, 1LL << 25, 100'000'000LL}) {
@@ -110,11 +110,11 @@ void add_anchors(Planner& to) {
   to.add(CopyShape{CopyDirection::DeviceToDevice, true, 1 << 28}, Precision::Fp32, true);
 }
 
-void add_products(Planner& to, std::size_t count) {
+void add_gemms(Planner& to, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     for (const Precision precision : to.precisions()) {
-      to.add(product_shape(i), precision);
-      if (precision != Precision::Int8) to.add(batched_product_shape(i), precision);
+      to.add(gemm_shape(i), precision);
+      if (precision != Precision::Int8) to.add(batched_gemm_shape(i), precision);
     }
   }
 }
@@ -168,11 +168,11 @@ Plan make_plan(Device& device, PlanSize size) {
   Planner planner(device, size);
   add_anchors(planner);
   if (size == PlanSize::Quick) {
-    add_products(planner, 5);
+    add_gemms(planner, 5);
     add_convolutions(planner, 5);
     add_memory_bound(planner, 4);
   } else {
-    add_products(planner, 130);
+    add_gemms(planner, 130);
     add_convolutions(planner, 60);
     add_memory_bound(planner, 60);
     add_recurrent(planner, 36);

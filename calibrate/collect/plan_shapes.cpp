@@ -62,9 +62,9 @@ std::size_t pick(std::size_t i, std::size_t salt, std::size_t count) {
   return static_cast<std::size_t>(random.below(count));
 }
 
-ProductShape product_shape(std::size_t i) {
+GemmShape gemm_shape(std::size_t i) {
   Point at(i);
-  ProductShape s;
+  GemmShape s;
   s.m = at.size(1, 16384), s.n = at.size(16, 8192), s.k = at.size(32, 8192);
   // Forward, data gradient and weight gradient of a linear layer.
   const std::size_t kind = at.choice(3);
@@ -73,9 +73,9 @@ ProductShape product_shape(std::size_t i) {
   return s;
 }
 
-ProductShape batched_product_shape(std::size_t i) {
+GemmShape batched_gemm_shape(std::size_t i) {
   Point at(i);
-  ProductShape s;
+  GemmShape s;
   s.batch = at.plain_size(2, 768);
   s.m = at.size(16, 2048), s.n = at.size(16, 2048), s.k = at.size(16, 512);
   s.transpose_b = at.choice(2) == 0;

@@ -11,8 +11,8 @@ namespace tracecast::calibrate {
 
 /// The i-th shape of each class, i = 0, 1, ...: points of Halton's sequence, evenly spread over the logarithms of sizes that
 /// networks have. The ranges stand in the source. No two functions depend on each other.
-[[nodiscard]] ProductShape product_shape(std::size_t i);
-[[nodiscard]] ProductShape batched_product_shape(std::size_t i);
+[[nodiscard]] GemmShape gemm_shape(std::size_t i);
+[[nodiscard]] GemmShape batched_gemm_shape(std::size_t i);
 /// Dense, grouped and depthwise; filters of 1, 3, 5 and 7; strides 1 and 2.
 [[nodiscard]] ConvAttributes convolution_shape(std::size_t i);
 [[nodiscard]] PoolingShape pooling_shape(std::size_t i);

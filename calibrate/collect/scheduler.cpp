@@ -19,7 +19,7 @@ bool goes_first(const PlannedExperiment& planned) {
 }
 
 /// Farthest-point order: each member is the one whose least distance to those before it is greatest; the first one stays.
-std::vector<std::size_t> spread_out(const Plan& plan, std::vector<std::size_t> members) {
+std::vector<std::size_t> distribute(const Plan& plan, std::vector<std::size_t> members) {
   std::vector<std::vector<double>> at;
   at.reserve(members.size());
   for (const std::size_t i : members) at.push_back(coordinates_of(plan.experiments[i].experiment));
@@ -44,24 +44,24 @@ std::vector<std::size_t> spread_out(const Plan& plan, std::vector<std::size_t> m
 
 /// What a class's measurements stray by from the profile's expectation on a GPU that was not measured.
 double prior_sd_of(ExperimentClass experiment_class, const CostProfile& profile) {
-  const auto spread = [&](CostForm form) {
+  const auto uncertainty = [&](CostForm form) {
     return std::max(profile.error[static_cast<std::size_t>(form)].spec, 0.05);
   };
   switch (experiment_class) {
-    case ExperimentClass::Product:
-    case ExperimentClass::BatchedProduct:
-      return spread(CostForm::Gemm);
+    case ExperimentClass::Gemm:
+    case ExperimentClass::BatchedGemm:
+      return uncertainty(CostForm::Gemm);
     case ExperimentClass::Convolution:
-      return spread(CostForm::Convolution);
+      return uncertainty(CostForm::Convolution);
     case ExperimentClass::BatchNorm:
     case ExperimentClass::LayerNorm:
     case ExperimentClass::Softmax:
     case ExperimentClass::Reduction:
-      return spread(CostForm::Reduction);
+      return uncertainty(CostForm::Reduction);
     case ExperimentClass::Recurrent:
-      return spread(CostForm::Recurrent);
+      return uncertainty(CostForm::Recurrent);
     default:
-      return spread(CostForm::Streaming);
+      return uncertainty(CostForm::Streaming);
   }
 }
 
@@ -77,7 +77,7 @@ Scheduler::Scheduler(const Plan& plan, const GpuSpec& gpu, const CostProfile& pr
     members[static_cast<std::size_t>(class_of(experiment))].push_back(i);
   }
   for (std::size_t c = 0; c < kExperimentClassCount; ++c) {
-    classes_[c].order = spread_out(plan, std::move(members[c]));
+    classes_[c].order = distribute(plan, std::move(members[c]));
     classes_[c].prior_sd = prior_sd_of(static_cast<ExperimentClass>(c), profile);
   }
 }

@@ -60,7 +60,7 @@ struct RowMaker {
   }
   [[nodiscard]] std::string kernel() const { return csv_field(timed.kernel_name); }
 
-  Row operator()(const ProductShape& s) const {
+  Row operator()(const GemmShape& s) const {
     return {.op = s.batch > 1 ? "bmm" : "gemm",
             .pass = "forward",
             .sizes = fmt::format("{},{},{},{},{},{},row,,{},,,", s.batch, s.m, s.n, s.k,
@@ -153,15 +153,15 @@ struct RowMaker {
   }
 };
 
-constexpr std::string_view kProductSizes =
+constexpr std::string_view kGemmSizes =
     "batch,m,n,k,transa,transb,layout,algo,kernel_name,kernels,grid,block";
 
 Kind kind_of(ExperimentClass experiment_class) {
   switch (experiment_class) {
-    case ExperimentClass::Product:
-      return {"gemm.csv", kProductSizes, "tflops,gbps"};
-    case ExperimentClass::BatchedProduct:
-      return {"bmm.csv", kProductSizes, "tflops,gbps"};
+    case ExperimentClass::Gemm:
+      return {"gemm.csv", kGemmSizes, "tflops,gbps"};
+    case ExperimentClass::BatchedGemm:
+      return {"bmm.csv", kGemmSizes, "tflops,gbps"};
     case ExperimentClass::Convolution:
       return {"conv_cudnn_algos.csv",
               "n,c,h,w,k,r,s,pad_h,pad_w,stride_h,stride_w,dil_h,dil_w,groups,p,q,layout,algo,"

@@ -35,26 +35,26 @@ cudaDataType operand_type(Precision precision) {
   }
 }
 
-struct Product {
+struct Gemm {
   cublasOperation_t op_a, op_b;
   int m, n, k, lda, ldb, ldc, batch;
   long long stride_a, stride_b, stride_c;
 };
 
-/// The column-major product that a row-major one is: operands swapped.
-Product column_major(const ProductShape& s) {
-  const auto narrow = [](std::int64_t value) {
+/// The column-major GEMM that a row-major one is: operands swapped.
+Gemm column_major(const GemmShape& s) {
+  const auto low_precision = [](std::int64_t value) {
     if (value > std::numeric_limits<int>::max()) throw CannotRun("a size over 2^31");
     return static_cast<int>(value);
   };
-  Product p{};
+  Gemm p{};
   p.op_a = s.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
   p.op_b = s.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-  p.m = narrow(s.n), p.n = narrow(s.m), p.k = narrow(s.k);
+  p.m = low_precision(s.n), p.n = low_precision(s.m), p.k = low_precision(s.k);
   p.lda = s.transpose_b ? p.k : p.m;
   p.ldb = s.transpose_a ? p.n : p.k;
   p.ldc = p.m;
-  p.batch = narrow(s.batch);
+  p.batch = low_precision(s.batch);
   p.stride_a = s.k * s.n, p.stride_b = s.m * s.k, p.stride_c = s.m * s.n;
   return p;
 }
@@ -89,8 +89,7 @@ struct Blas::State {
   State(const State&) = delete;
   State& operator=(const State&) = delete;
 
-  void run(const Product& p, Precision precision, CUdeviceptr a, CUdeviceptr b,
-           CUdeviceptr c) const;
+  void run(const Gemm& p, Precision precision, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c) const;
 };
 
 std::unique_ptr<Blas> Blas::open(Library library, const Driver& driver, std::string& why) {
@@ -134,7 +133,7 @@ std::string Blas::version() const {
   return fmt::format("{}.{}.{}", v / 1000, v / 100 % 10, v % 100);
 }
 
-void Blas::State::run(const Product& p, Precision precision, CUdeviceptr a, CUdeviceptr b,
+void Blas::State::run(const Gemm& p, Precision precision, CUdeviceptr a, CUdeviceptr b,
                       CUdeviceptr c) const {
   const float one = 1, zero = 0;
   const int int_one = 1, int_zero = 0;
@@ -169,17 +168,17 @@ void Blas::State::run(const Product& p, Precision precision, CUdeviceptr a, CUde
     }
   }
   if (status != CUBLAS_STATUS_SUCCESS) {
-    throw CannotRun(fmt::format("cuBLAS has no such product in {} (status {})",
-                                to_string(precision), static_cast<int>(status)));
+    throw CannotRun(fmt::format("cuBLAS has no such GEMM in {} (status {})", to_string(precision),
+                                static_cast<int>(status)));
   }
 }
 
-Operation Blas::prepare(const ProductShape& s, Precision precision) {
+Operation Blas::prepare(const GemmShape& s, Precision precision) {
   struct Buffers {
     DeviceMemory a, b, c;
   };
   const Driver& driver = state_->driver;
-  const Product product = column_major(s);
+  const Gemm gemm = column_major(s);
   const auto count = [&](std::int64_t x, std::int64_t y) {
     return static_cast<std::size_t>(s.batch * x * y);
   };
@@ -190,8 +189,8 @@ Operation Blas::prepare(const ProductShape& s, Precision precision) {
                                                    noise(driver, count(s.m, s.k), precision),
                                                    zeros(driver, count(s.m, s.n) * wide)});
   Operation operation;
-  operation.launch = [state = state_, buffers, product, precision] {
-    state->run(product, precision, buffers->a.at(), buffers->b.at(), buffers->c.at());
+  operation.launch = [state = state_, buffers, gemm, precision] {
+    state->run(gemm, precision, buffers->a.at(), buffers->b.at(), buffers->c.at());
   };
   operation.launch();
   driver.wait();

@@ -194,7 +194,7 @@ class CudaDevice final : public Device {
                    experiment.shape);
     prepared_ = name;
   }
-  Operation prepare_shape(const ProductShape& s, Precision p) { return blas_.need().prepare(s, p); }
+  Operation prepare_shape(const GemmShape& s, Precision p) { return blas_.need().prepare(s, p); }
   Operation prepare_shape(const ConvolutionShape& s, Precision p) {
     return dnn_.need().prepare(s, p);
   }

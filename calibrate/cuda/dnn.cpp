@@ -14,8 +14,8 @@ struct TensorDescriptor : Descriptor<cudnnTensorDescriptor_t> {
   TensorDescriptor(const DnnState& dnn, cudnnDataType_t type, std::int64_t n, std::int64_t c,
                    std::int64_t h, std::int64_t w)
       : Descriptor(dnn, dnn.cudnnCreateTensorDescriptor, dnn.cudnnDestroyTensorDescriptor) {
-    dnn.check(dnn.cudnnSetTensor4dDescriptor(get(), CUDNN_TENSOR_NCHW, type, narrow(n), narrow(c),
-                                             narrow(h), narrow(w)),
+    dnn.check(dnn.cudnnSetTensor4dDescriptor(get(), CUDNN_TENSOR_NCHW, type, low_precision(n),
+                                             low_precision(c), low_precision(h), low_precision(w)),
               "describing a tensor");
   }
 };
@@ -53,7 +53,7 @@ cudnnDataType_t data_type(Precision precision, std::size_t version) {
   }
 }
 
-int narrow(std::int64_t value) {
+int low_precision(std::int64_t value) {
   if (value > std::numeric_limits<int>::max()) throw CannotRun("a size over 2^31");
   return static_cast<int>(value);
 }
@@ -105,7 +105,8 @@ Operation Dnn::prepare(const PoolingShape& s, Precision precision) const {
                 {dnn, dnn.cudnnCreatePoolingDescriptor, dnn.cudnnDestroyPoolingDescriptor},
                 noise(dnn.driver, static_cast<std::size_t>(s.n * s.c * s.h * s.w), precision),
                 zeros(dnn.driver, static_cast<std::size_t>(s.n * s.c * p * q) * e)});
-  const int window = narrow(s.window), pad = narrow(s.pad), stride = narrow(s.stride);
+  const int window = low_precision(s.window), pad = low_precision(s.pad),
+            stride = low_precision(s.stride);
   dnn.check(dnn.cudnnSetPooling2dDescriptor(
                 parts->pooling.get(),
                 s.average ? CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING : CUDNN_POOLING_MAX,

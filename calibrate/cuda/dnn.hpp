@@ -21,7 +21,7 @@ class Dnn {
 
   [[nodiscard]] std::string version() const;  ///< "8.9.2"
   /// Algorithms that name a workspace of at most a quarter of the memory for the shape, and the heuristic's first among them.
-  /// Gradients' ALGO_0 is told as ImplicitGemm, ALGO_1 as ImplicitPrecomputedGemm; filter gradients' ALGO_3 is left out.
+  /// Gradients' ALGO_0 is reported as ImplicitGemm, ALGO_1 as ImplicitPrecomputedGemm; filter gradients' ALGO_3 is left out.
   [[nodiscard]] OfferedAlgorithms offered(const ConvolutionShape& shape, Precision precision) const;
   /// Throws CannotRun when cuDNN has no such operation (tried once before it returns).
   [[nodiscard]] Operation prepare(const ConvolutionShape& shape, Precision precision) const;

@@ -78,14 +78,16 @@ class Described {
     const auto format = s.layout == ImageLayout::Nhwc ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
     const auto tensor = [&](cudnnTensorDescriptor_t of, std::int64_t c, std::int64_t h,
                             std::int64_t w) {
-      dnn.check(dnn.cudnnSetTensor4dDescriptor(of, format, type, narrow(a.n), narrow(c), narrow(h),
-                                               narrow(w)),
-                "describing a tensor");
+      dnn.check(
+          dnn.cudnnSetTensor4dDescriptor(of, format, type, low_precision(a.n), low_precision(c),
+                                         low_precision(h), low_precision(w)),
+          "describing a tensor");
     };
     tensor(x_.get(), a.c, a.h, a.w);
     tensor(y_.get(), a.k, a.p, a.q);
-    dnn.check(dnn.cudnnSetFilter4dDescriptor(w_.get(), type, format, narrow(a.k),
-                                             narrow(a.c / a.groups), narrow(a.r), narrow(a.s)),
+    dnn.check(dnn.cudnnSetFilter4dDescriptor(w_.get(), type, format, low_precision(a.k),
+                                             low_precision(a.c / a.groups), low_precision(a.r),
+                                             low_precision(a.s)),
               "describing a filter");
     const cudnnDataType_t compute =
         precision == Precision::Int8 ? CUDNN_DATA_INT32 : CUDNN_DATA_FLOAT;
@@ -93,7 +95,8 @@ class Described {
                                                   a.stride_h, a.stride_w, a.dilation_h,
                                                   a.dilation_w, CUDNN_CROSS_CORRELATION, compute),
               "describing a convolution");
-    dnn.check(dnn.cudnnSetConvolutionGroupCount(convolution_.get(), narrow(a.groups)), "groups");
+    dnn.check(dnn.cudnnSetConvolutionGroupCount(convolution_.get(), low_precision(a.groups)),
+              "groups");
     dnn.check(
         dnn.cudnnSetConvolutionMathType(convolution_.get(), math_type(precision, dnn.version)),
         "the kind of arithmetic");

@@ -32,7 +32,8 @@ class Layer {
         data_(dnn, dnn.cudnnCreateRNNDataDescriptor, dnn.cudnnDestroyRNNDataDescriptor),
         state_(dnn, dnn.cudnnCreateTensorDescriptor, dnn.cudnnDestroyTensorDescriptor) {
     const cudnnDataType_t type = data_type(precision, dnn.version);
-    const int hidden = narrow(s.hidden), batch = narrow(s.batch), steps = narrow(s.steps);
+    const int hidden = low_precision(s.hidden), batch = low_precision(s.batch),
+              steps = low_precision(s.steps);
     dnn.check(dnn.cudnnSetDropoutDescriptor(dropout_.get(), dnn.handle, 0, nullptr, 0, 0),
               "dropout");
     const cudnnMathType_t math = precision == Precision::Fp32   ? CUDNN_FMA_MATH

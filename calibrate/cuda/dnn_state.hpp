@@ -61,6 +61,6 @@ class Descriptor {
 /// cuDNN's type of stored data. Throws CannotRun where this version has none.
 [[nodiscard]] cudnnDataType_t data_type(Precision precision, std::size_t version);
 /// cuDNN takes int; throws CannotRun beyond.
-[[nodiscard]] int narrow(std::int64_t value);
+[[nodiscard]] int low_precision(std::int64_t value);
 
 }  // namespace tracecast::calibrate::cuda

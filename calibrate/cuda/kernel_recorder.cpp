@@ -200,7 +200,7 @@ std::optional<KernelTimes> divide(const KernelRecording& recording, int repetiti
     for (std::size_t i = r * each; i < (r + 1) * each; ++i) {
       const RecordedKernel& kernel = recording.kernels[i];
       if (kernel.start_ns == 0 || kernel.end_ns < kernel.start_ns) return std::nullopt;
-      // Every repetition launches the same kernels in the same order, or the division is wrong.
+      // Every repetition launches the same kernels in the same order, or the parallel layout is wrong.
       if (kernel.name != recording.kernels[i - r * each].name) return std::nullopt;
       const double duration = static_cast<double>(kernel.end_ns - kernel.start_ns) * 1e-9;
       sum += Seconds(duration);

@@ -18,10 +18,10 @@ Overloaded(Cases...) -> Overloaded<Cases...>;
 
 constexpr double kChoiceDistance = 4;
 
-double product_of(std::initializer_list<std::int64_t> sizes) {
-  double product = 1;
-  for (const std::int64_t size : sizes) product *= static_cast<double>(size);
-  return product;
+double gemm_of(std::initializer_list<std::int64_t> sizes) {
+  double gemm = 1;
+  for (const std::int64_t size : sizes) gemm *= static_cast<double>(size);
+  return gemm;
 }
 
 std::vector<double> logs(std::initializer_list<std::int64_t> sizes) {
@@ -80,9 +80,7 @@ std::string_view table_name(Algorithm algorithm) {
 ExperimentClass class_of(const Experiment& experiment) {
   using Class = ExperimentClass;
   return std::visit(
-      Overloaded{[](const ProductShape& s) {
-                   return s.batch > 1 ? Class::BatchedProduct : Class::Product;
-                 },
+      Overloaded{[](const GemmShape& s) { return s.batch > 1 ? Class::BatchedGemm : Class::Gemm; },
                  [](const ConvolutionShape&) { return Class::Convolution; },
                  [](const PoolingShape&) { return Class::Pooling; },
                  [](const BatchNormShape&) { return Class::BatchNorm; },
@@ -100,7 +98,7 @@ ExperimentClass class_of(const Experiment& experiment) {
 
 std::string describe(const Experiment& experiment) {
   const std::string text = std::visit(
-      Overloaded{[](const ProductShape& s) {
+      Overloaded{[](const GemmShape& s) {
                    return fmt::format("{}x{}x{}x{} {}{}", s.batch, s.m, s.n, s.k,
                                       s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N');
                  },
@@ -153,68 +151,68 @@ ExperimentWork work_of(const Experiment& experiment) {
     return ExperimentWork{.flops = Flops(flops), .bytes = Bytes(bytes)};
   };
   return std::visit(
-      Overloaded{
-          [&](const ProductShape& s) {
-            const double wide = experiment.precision == Precision::Int8 ? 4 : e;  // int32 results
-            return work(2 * product_of({s.batch, s.m, s.n, s.k}),
-                        e * (product_of({s.batch, s.m, s.k}) + product_of({s.batch, s.k, s.n})) +
-                            wide * product_of({s.batch, s.m, s.n}));
-          },
-          [&](const ConvolutionShape& s) {
-            const ConvAttributes& a = s.shape;
-            return work(2 * a.macs(),
-                        e * (product_of({a.n, a.c, a.h, a.w}) + product_of({a.n, a.k, a.p, a.q}) +
-                             product_of({a.k, a.c / a.groups, a.r, a.s})));
-          },
-          [&](const PoolingShape& s) {
-            const double in = product_of({s.n, s.c, s.h, s.w});
-            const double out = in / static_cast<double>(s.stride * s.stride);
-            return work(out * static_cast<double>(s.window * s.window), e * (in + out));
-          },
-          [&](const BatchNormShape& s) {
-            const double x = product_of({s.n, s.c, s.h, s.w});
-            return work((s.training ? 3 : 2) * x, e * (s.training ? 3 : 2) * x);
-          },
-          [&](const RowsShape& s) {
-            const double x = product_of({s.rows, s.cols});
-            return work(5 * x, 2 * e * x);
-          },
-          [&](const ElementwiseShape& s) {
-            const double x = static_cast<double>(s.elements);
-            return work(x, e * x * (1 + s.inputs));
-          },
-          [&](const ReductionShape& s) {
-            const double x = product_of({s.outer, s.inner});
-            return work(x, e * (x + static_cast<double>(s.outer)));
-          },
-          [&](const EmbeddingShape& s) {
-            return work(
-                0, 2 * e * product_of({s.tokens, s.width}) + 8 * static_cast<double>(s.tokens));
-          },
-          [&](const RecurrentShape& s) {
-            const double g = gates(s.cell);
-            const double weights = g * product_of({s.hidden, s.hidden});
-            return work(4 * weights * product_of({s.batch, s.steps}),
-                        e * (2 * weights + 2 * product_of({s.hidden, s.batch, s.steps})));
-          },
-          [&](const OptimizerShape& s) {
-            // Momentum reads weight, gradient, velocity and writes two; Adam has one state more.
-            const double n = static_cast<double>(s.parameters);
-            return work((s.adam ? 12 : 4) * n, 4.0 * (s.adam ? 7 : 5) * n);
-          },
-          [&](const CopyShape& s) {
-            const bool inside = s.direction == CopyDirection::DeviceToDevice;
-            return work(0, static_cast<double>(s.bytes) * (inside ? 2 : 1));
-          },
-          [&](const LaunchShape&) { return work(0, 0); },
-          [&](const AllReduceShape& s) { return work(0, static_cast<double>(s.bytes)); }},
+      Overloaded{[&](const GemmShape& s) {
+                   const double wide =
+                       experiment.precision == Precision::Int8 ? 4 : e;  // int32 results
+                   return work(2 * gemm_of({s.batch, s.m, s.n, s.k}),
+                               e * (gemm_of({s.batch, s.m, s.k}) + gemm_of({s.batch, s.k, s.n})) +
+                                   wide * gemm_of({s.batch, s.m, s.n}));
+                 },
+                 [&](const ConvolutionShape& s) {
+                   const ConvAttributes& a = s.shape;
+                   return work(2 * a.macs(),
+                               e * (gemm_of({a.n, a.c, a.h, a.w}) + gemm_of({a.n, a.k, a.p, a.q}) +
+                                    gemm_of({a.k, a.c / a.groups, a.r, a.s})));
+                 },
+                 [&](const PoolingShape& s) {
+                   const double in = gemm_of({s.n, s.c, s.h, s.w});
+                   const double out = in / static_cast<double>(s.stride * s.stride);
+                   return work(out * static_cast<double>(s.window * s.window), e * (in + out));
+                 },
+                 [&](const BatchNormShape& s) {
+                   const double x = gemm_of({s.n, s.c, s.h, s.w});
+                   return work((s.training ? 3 : 2) * x, e * (s.training ? 3 : 2) * x);
+                 },
+                 [&](const RowsShape& s) {
+                   const double x = gemm_of({s.rows, s.cols});
+                   return work(5 * x, 2 * e * x);
+                 },
+                 [&](const ElementwiseShape& s) {
+                   const double x = static_cast<double>(s.elements);
+                   return work(x, e * x * (1 + s.inputs));
+                 },
+                 [&](const ReductionShape& s) {
+                   const double x = gemm_of({s.outer, s.inner});
+                   return work(x, e * (x + static_cast<double>(s.outer)));
+                 },
+                 [&](const EmbeddingShape& s) {
+                   return work(
+                       0, 2 * e * gemm_of({s.tokens, s.width}) + 8 * static_cast<double>(s.tokens));
+                 },
+                 [&](const RecurrentShape& s) {
+                   const double g = gates(s.cell);
+                   const double weights = g * gemm_of({s.hidden, s.hidden});
+                   return work(4 * weights * gemm_of({s.batch, s.steps}),
+                               e * (2 * weights + 2 * gemm_of({s.hidden, s.batch, s.steps})));
+                 },
+                 [&](const OptimizerShape& s) {
+                   // Momentum reads weight, gradient, velocity and writes two; Adam has one state more.
+                   const double n = static_cast<double>(s.parameters);
+                   return work((s.adam ? 12 : 4) * n, 4.0 * (s.adam ? 7 : 5) * n);
+                 },
+                 [&](const CopyShape& s) {
+                   const bool inside = s.direction == CopyDirection::DeviceToDevice;
+                   return work(0, static_cast<double>(s.bytes) * (inside ? 2 : 1));
+                 },
+                 [&](const LaunchShape&) { return work(0, 0); },
+                 [&](const AllReduceShape& s) { return work(0, static_cast<double>(s.bytes)); }},
       experiment.shape);
 }
 
 std::vector<double> coordinates_of(const Experiment& experiment) {
   std::vector<double> at = std::visit(
       Overloaded{
-          [](const ProductShape& s) {
+          [](const GemmShape& s) {
             std::vector<double> c = logs({s.batch, s.m, s.n, s.k});
             add_choice(c, (s.transpose_a ? 2 : 0) + (s.transpose_b ? 1 : 0), 4);
             return c;

@@ -15,7 +15,7 @@
 namespace tracecast::calibrate {
 
 /// C[b, m, n] = A[b, m, k] B[b, k, n], row-major; a transposed operand is stored with its two sizes swapped.
-struct ProductShape {
+struct GemmShape {
   std::int64_t batch = 1, m = 1, n = 1, k = 1;
   bool transpose_a = false, transpose_b = false;
 };
@@ -84,14 +84,14 @@ struct AllReduceShape {
 };
 
 using ExperimentShape =
-    std::variant<ProductShape, ConvolutionShape, PoolingShape, BatchNormShape, RowsShape,
+    std::variant<GemmShape, ConvolutionShape, PoolingShape, BatchNormShape, RowsShape,
                  ElementwiseShape, ReductionShape, EmbeddingShape, RecurrentShape, OptimizerShape,
                  CopyShape, LaunchShape, AllReduceShape>;
 
 /// The classes among which a calibration divides its time; each has a table of its own.
 enum class ExperimentClass {
-  Product,
-  BatchedProduct,
+  Gemm,
+  BatchedGemm,
   Convolution,
   Pooling,
   BatchNorm,

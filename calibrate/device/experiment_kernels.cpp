@@ -63,7 +63,7 @@ std::vector<LoweredOp> lower_layer(const Lowering& in, GraphBuilder&& builder, T
   return lower_graph(in, std::move(builder).take(), training, Pass::Forward);
 }
 
-std::vector<LoweredOp> lower_shape(const Lowering& in, const ProductShape& s) {
+std::vector<LoweredOp> lower_shape(const Lowering& in, const GemmShape& s) {
   GraphBuilder builder("row", 1);
   const auto pair = [&](const char* name, std::int64_t rows, std::int64_t cols, bool swapped) {
     return builder.input(name, {s.batch, swapped ? cols : rows, swapped ? rows : cols});

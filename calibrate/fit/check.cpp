@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "calibrate/fit/fit_stages.hpp"
-#include "calibrate/fit/spread.hpp"
+#include "calibrate/fit/uncertainty.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast {

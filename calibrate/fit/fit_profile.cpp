@@ -57,7 +57,7 @@ std::optional<Architecture> find_generation(std::string_view name) {
   return std::nullopt;
 }
 
-/// "attention.decode.pace_of.vllm.*.half" of a factor on an engine's kernels by generation of the instruction; none of others.
+/// "attention.decode.factor_of.vllm.*.half" of a factor on an engine's kernels by generation of the instruction; none of others.
 std::optional<std::string> find_engine_stem(const std::string& name) {
   for (const std::string_view kind : {".async_warp", ".warp_group", ".tensor_memory"}) {
     const std::size_t at = name.find(kind);

@@ -66,7 +66,7 @@ struct FitResult {
 ///   - each parameter of `prior` with log_sd > 0, its prior being value and log_sd there;
 ///   - parameters by generation ("gemm.step_cycles.volta"): one shift common to all (generation_log_sd) and one per generation
 ///     with rows (the parameter's log_sd), so that a generation without rows gets what the others have in common;
-///   - factors on an engine's kernels by generation of the instruction ("pace_of.vllm.*.half") likewise: an engine's authors write
+///   - factors on an engine's kernels by generation of the instruction ("factor_of.vllm.*.half") likewise: an engine's authors write
 ///     the next generation's kernel from the last one's;
 ///   - per GPU, a factor on its sustained arithmetic and one on its memory bandwidth. They keep one board's cooling, limit
 ///     and firmware out of the shared parameters, and are not part of the result's profile: a GPU is predicted from its spec;

@@ -7,28 +7,28 @@
 #include <utility>
 #include <variant>
 
-#include "sim/cost/spread.hpp"
+#include "sim/cost/uncertainty.hpp"
 
 namespace tracecast {
 
-bool is_product(const Measurement& measurement, const CostProfile& profile) {
-  if (std::holds_alternative<ProductCall>(measurement.work)) return true;
+bool is_gemm(const Measurement& measurement, const CostProfile& profile) {
+  if (std::holds_alternative<GemmCall>(measurement.work)) return true;
   if (std::holds_alternative<FrameworkStep>(measurement.work)) return false;
   const auto estimate = estimate_measurement(measurement, *measurement.spec, profile);
-  return estimate && estimate->form == CostForm::Product;
+  return estimate && estimate->form == CostForm::TensorGemm;
 }
 
-bool is_product_parameter(std::string_view name) { return name.starts_with("product."); }
+bool is_tensor_gemm_parameter(std::string_view name) { return name.starts_with("tensor_gemm."); }
 
 namespace {
 
-/// Products of other formats than 16 bits, and the parameters that tell them from those.
-bool is_narrow(const Measurement& row) {
-  const auto* call = std::get_if<ProductCall>(&row.work);
-  return call && call->products.front().format != ProductFormat::Half;
+/// GEMMs of other formats than 16 bits, and the parameters that tell them from those.
+bool is_low_precision(const Measurement& row) {
+  const auto* call = std::get_if<GemmCall>(&row.work);
+  return call && call->gemms.front().format != GemmFormat::Half;
 }
-bool is_narrow_parameter(std::string_view name) {
-  return name.starts_with("product.format.") || name.starts_with("product.engine.");
+bool is_low_precision_parameter(std::string_view name) {
+  return name.starts_with("tensor_gemm.format.") || name.starts_with("tensor_gemm.engine.");
 }
 
 constexpr std::array<std::pair<CostForm, std::string_view>, 6> kFamilies = {
@@ -81,27 +81,30 @@ std::vector<FitStage> stages_of(std::span<const Measurement* const> rows, const 
                                 std::span<const ProfileParameter> prior,
                                 const FitOptions& options) {
   constexpr double kBoardLogSd = 0.03;
-  FitStage products{{}, {}, options}, others{{}, {}, options};
-  products.options.arithmetic_log_sd = products.options.bandwidth_log_sd = kBoardLogSd;
-  products.options.most_iterations = 2 * options.most_iterations;
-  FitStage narrow = products;
+  FitStage gemms{{}, {}, options}, others{{}, {}, options};
+  gemms.options.arithmetic_log_sd = gemms.options.bandwidth_log_sd = kBoardLogSd;
+  gemms.options.most_iterations = 2 * options.most_iterations;
+  FitStage low_precision = gemms;
   for (const Measurement* row : rows) {
     if (!call_family(*row).empty()) continue;
-    (!is_product(*row, start) ? others : is_narrow(*row) ? narrow : products).rows.push_back(row);
+    (!is_gemm(*row, start)    ? others
+     : is_low_precision(*row) ? low_precision
+                              : gemms)
+        .rows.push_back(row);
   }
   for (const ProfileParameter& p : prior) {
     if (is_call_parameter(p.name)) continue;
-    (!is_product_parameter(p.name) ? others
-     : is_narrow_parameter(p.name) ? narrow
-                                   : products)
+    (!is_tensor_gemm_parameter(p.name)    ? others
+     : is_low_precision_parameter(p.name) ? low_precision
+                                          : gemms)
         .prior.push_back(p);
   }
-  std::vector<FitStage> calls = call_stages(rows, prior, products.options);
+  std::vector<FitStage> calls = call_stages(rows, prior, gemms.options);
   std::vector<FitStage> stages;
   const auto add = [&](FitStage& stage) {
     if (!stage.rows.empty()) stages.push_back(std::move(stage));
   };
-  add(products), add(narrow);
+  add(gemms), add(low_precision);
   for (FitStage& family : calls) add(family);
   add(others);
   return stages;
@@ -131,7 +134,7 @@ FitResult fit_in_stages(std::span<const Measurement* const> rows, const CostProf
 namespace {
 
 /// Takes in a board of a form's rows.
-void widen(FormReach& reach, CostForm form, const GpuSpec& gpu) {
+void upcast(FormReach& reach, CostForm form, const GpuSpec& gpu) {
   reach.tflop_per_s = std::max(reach.tflop_per_s, cost::peak_of_form(form, gpu).in_tflop_per_s());
   reach.gb_per_s = std::max(reach.gb_per_s, gpu.dram_bandwidth.in_si() * 1e-9);
 }
@@ -150,17 +153,17 @@ CostProfile with_coverage(CostProfile profile, std::span<const Measurement* cons
     if (!estimate || !estimate->form) continue;
     const auto form = static_cast<std::size_t>(*estimate->form);
     seen[form] = true;
-    widen(reach[form], *estimate->form, *row->spec);
+    upcast(reach[form], *estimate->form, *row->spec);
     fitted[form][static_cast<std::size_t>(row->spec->architecture)] = true;
-    if (*estimate->form == CostForm::Product) gpus.insert(row->gpu);
-    if (*estimate->form > CostForm::Product) call_gpus[form].insert(row->gpu);
+    if (*estimate->form == CostForm::TensorGemm) gpus.insert(row->gpu);
+    if (*estimate->form > CostForm::TensorGemm) call_gpus[form].insert(row->gpu);
   }
   for (std::size_t form = 0; form < kCostFormCount; ++form) {
     if (seen[form]) profile.fitted[form] = fitted[form], profile.reach[form] = reach[form];
     if (!call_gpus[form].empty())
       profile.fitted_gpus[form].assign(call_gpus[form].begin(), call_gpus[form].end());
   }
-  if (!gpus.empty()) profile.fitted_product_gpus.assign(gpus.begin(), gpus.end());
+  if (!gpus.empty()) profile.fitted_gemm_gpus.assign(gpus.begin(), gpus.end());
   return profile;
 }
 

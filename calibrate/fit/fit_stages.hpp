@@ -8,10 +8,10 @@
 
 namespace tracecast {
 
-/// Whether a row is one product on tensor cores: those are fitted first and by themselves.
-[[nodiscard]] bool is_product(const Measurement& measurement, const CostProfile& profile);
-/// Whether a parameter belongs to products on tensor cores.
-[[nodiscard]] bool is_product_parameter(std::string_view name);
+/// Whether a row is one GEMM on tensor cores: those are fitted first and by themselves.
+[[nodiscard]] bool is_gemm(const Measurement& measurement, const CostProfile& profile);
+/// Whether a parameter belongs to GEMMs on tensor cores.
+[[nodiscard]] bool is_tensor_gemm_parameter(std::string_view name);
 
 /// One stage of a fit: its rows, its parameters, how it is done.
 struct FitStage {
@@ -22,7 +22,7 @@ struct FitStage {
 /// Whose parameters an engine's call moves: "attention.prefill.", "experts."; empty for other rows.
 [[nodiscard]] std::string_view call_family(const Measurement& measurement);
 
-/// Products of 16 bits on tensor cores first, whose parameters no other row moves; those of other formats, by what tells them and
+/// GEMMs of 16 bits on tensor cores first, whose parameters no other row moves; those of other formats, by what tells them and
 /// the engines' calls from the first; calls of engines, each family by itself with parameters that no other row moves, on the
 /// board that the first stage found; then all others, which price tensor cores at the clock that it found. In the first two a board's own factors are held to 3 %: what boards of a
 /// generation share shall be in the parameters.
@@ -39,7 +39,7 @@ struct FitStage {
 /// Adds to `all` what a later stage found.
 void append_stage(FitResult& all, FitResult&& stage);
 
-/// The profile with which generations, and of products which GPUs, the rows of its fit were of.
+/// The profile with which generations, and of GEMMs which GPUs, the rows of its fit were of.
 [[nodiscard]] CostProfile with_coverage(CostProfile profile,
                                         std::span<const Measurement* const> rows);
 

@@ -10,10 +10,10 @@
 
 namespace tracecast {
 
-/// Columns of times in tables of inference engines (data/modern), by ProductEngine.
-inline constexpr std::array<std::string_view, kProductEngineCount> kEngineColumns = {
+/// Columns of times in tables of inference engines (data/modern), by GemmEngine.
+inline constexpr std::array<std::string_view, kGemmEngineCount> kEngineColumns = {
     "trtllm_us", "sglang_us", "vllm_us"};
-[[nodiscard]] constexpr std::string_view time_column_of(ProductEngine engine) {
+[[nodiscard]] constexpr std::string_view time_column_of(GemmEngine engine) {
   return kEngineColumns[static_cast<std::size_t>(engine)];
 }
 

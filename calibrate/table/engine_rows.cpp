@@ -19,10 +19,10 @@
 namespace tracecast {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, ProductEngine>, kProductEngineCount> kEngines = {{
-    {"trtllm", ProductEngine::TensorRtLlm},
-    {"sglang", ProductEngine::SgLang},
-    {"vllm", ProductEngine::Vllm},
+constexpr std::array<std::pair<std::string_view, GemmEngine>, kGemmEngineCount> kEngines = {{
+    {"trtllm", GemmEngine::TensorRtLlm},
+    {"sglang", GemmEngine::SgLang},
+    {"vllm", GemmEngine::Vllm},
 }};
 constexpr std::array<std::pair<std::string_view, ExpertFormat>, kExpertFormatCount> kExperts = {{
     {"bfloat16", ExpertFormat::Half},
@@ -74,14 +74,14 @@ std::string flag_of(const RowFields& row) {
 }
 
 /// What a row says, whichever engine ran it.
-using WorkOf = std::function<Work(std::optional<ProductEngine>)>;
+using WorkOf = std::function<Work(std::optional<GemmEngine>)>;
 
 /// Tables of calls with a column per engine: the median over them, or one engine's.
 class EngineReader : public MeasurementReader {
  public:
   explicit EngineReader(const MeasurementContext& context)
       : specs_(context.specs), engine_(context.engine) {}
-  bool use_engine(ProductEngine engine) override {
+  bool use_engine(GemmEngine engine) override {
     engine_ = engine;
     return true;
   }
@@ -105,8 +105,8 @@ class EngineReader : public MeasurementReader {
     m.source = engine_ ? std::string(to_string(*engine_)) + " calls" : "engine calls";
     m.flag = flag_of(row);
     EngineCall call;
-    for (std::size_t e = 0; e < kProductEngineCount; ++e) {
-      const auto engine = static_cast<ProductEngine>(e);
+    for (std::size_t e = 0; e < kGemmEngineCount; ++e) {
+      const auto engine = static_cast<GemmEngine>(e);
       if (engine_ ? engine == *engine_ : !row.text_or_empty(kEngineColumns[e]).empty())
         call.calls.push_back(work(engine));
     }
@@ -121,7 +121,7 @@ class EngineReader : public MeasurementReader {
   [[nodiscard]] virtual WorkOf work_of(const CsvReader& reader, const RowFields& row) const = 0;
 
   std::shared_ptr<SpecsAtClock> specs_;
-  std::optional<ProductEngine> engine_;
+  std::optional<GemmEngine> engine_;
 };
 
 double number(const RowFields& row, std::string_view column, std::int64_t low = 1) {
@@ -143,29 +143,29 @@ std::pair<double, double> heads_of(const CsvReader& reader, const RowFields& row
 /// and windows of 128, too. SGLang's then narrow what comes in for an 8-bit cache within the call, as it is in service, not beforehand; and
 /// vLLM's kernels no longer write the cache, which a kernel outside the call does (vllm, pull request 25954).
 /// Source: aiconfigurator, collector/cases/base_ops/attention_context.yaml and collector/sglang/collect_attn.py beside their earlier versions.
-bool is_late_shape(double width, double window, std::optional<ProductEngine> engine) {
+bool is_late_shape(double width, double window, std::optional<GemmEngine> engine) {
   const bool is_early = width == 128 || width == 256;
-  if (engine == ProductEngine::Vllm)
+  if (engine == GemmEngine::Vllm)
     return !(is_early || width == 64) || (window > 0 && (window != 128 || width == 256));
   return !is_early || window > 0;
 }
 
 /// Whether an engine's figure is of one table, its newest, as far as the row tells: of `tables` one at least is of each other engine that has a figure.
-bool is_of_one_table(const RowFields& row, ProductEngine engine) {
+bool is_of_one_table(const RowFields& row, GemmEngine engine) {
   if (row.text_or_empty("tables").empty()) return false;
   std::int64_t own = row.integer("tables", 0);
-  for (std::size_t e = 0; e < kProductEngineCount; ++e) {
-    const bool is_other = static_cast<ProductEngine>(e) != engine;
+  for (std::size_t e = 0; e < kGemmEngineCount; ++e) {
+    const bool is_other = static_cast<GemmEngine>(e) != engine;
     if (is_other && !row.text_or_empty(kEngineColumns[e]).empty()) --own;
   }
   return own <= 1;
 }
 
 /// By engine.
-std::array<bool, kProductEngineCount> of_one_table(const RowFields& row) {
-  std::array<bool, kProductEngineCount> all{};
-  for (std::size_t e = 0; e < kProductEngineCount; ++e)
-    all[e] = is_of_one_table(row, static_cast<ProductEngine>(e));
+std::array<bool, kGemmEngineCount> of_one_table(const RowFields& row) {
+  std::array<bool, kGemmEngineCount> all{};
+  for (std::size_t e = 0; e < kGemmEngineCount; ++e)
+    all[e] = is_of_one_table(row, static_cast<GemmEngine>(e));
   return all;
 }
 
@@ -196,15 +196,15 @@ class PrefillRows final : public EngineReader {
                : row.text("kv_cache_dtype") == "fp8" ? AttentionFormat::HalfOver8
                                                      : AttentionFormat::Half;
     const auto is_newest = of_one_table(row);
-    return [w, is_newest](std::optional<ProductEngine> engine) mutable {
+    return [w, is_newest](std::optional<GemmEngine> engine) mutable {
       PrefillWork own = w;
       own.engine = engine;
       // Source: data/modern/README.md, attention_prefill.
-      if (engine == ProductEngine::SgLang && w.key_width == 192) own.value_width = 128;
-      if (engine && engine != ProductEngine::TensorRtLlm) {
+      if (engine == GemmEngine::SgLang && w.key_width == 192) own.value_width = 128;
+      if (engine && engine != GemmEngine::TensorRtLlm) {
         own.late = own.casts = is_late_shape(w.key_width, w.window, engine) ||
                                is_newest[static_cast<std::size_t>(*engine)];
-        own.writes_cache = !own.late || engine != ProductEngine::Vllm;
+        own.writes_cache = !own.late || engine != GemmEngine::Vllm;
       }
       return Work(own);
     };
@@ -232,14 +232,14 @@ class DecodeRows final : public EngineReader {
     w.keys = number(row, "step", 0) + 1;
     std::tie(w.heads, w.kv_heads) = heads_of(reader, row);
     w.width = number(row, "head_dim");
-    w.key_values = w.products = 2 * w.width;
+    w.key_values = w.gemms = 2 * w.width;
     w.window = number(row, "window_size", 0);
     w.fp8_cache = row.text("kv_cache_dtype") == "fp8";
     const auto is_newest = of_one_table(row);
-    return [w, is_newest](std::optional<ProductEngine> engine) mutable {
+    return [w, is_newest](std::optional<GemmEngine> engine) mutable {
       DecodeWork own = w;
       own.engine = engine;
-      if (engine && engine != ProductEngine::TensorRtLlm) {
+      if (engine && engine != GemmEngine::TensorRtLlm) {
         own.late = own.casts = is_late_shape(w.width, w.window, engine) ||
                                is_newest[static_cast<std::size_t>(*engine)];
       }
@@ -251,7 +251,7 @@ class DecodeRows final : public EngineReader {
 class ExpertRows final : public EngineReader {
  public:
   using EngineReader::EngineReader;
-  std::string_view table() const override { return "mixtures of experts"; }
+  std::string_view table() const override { return "MoE networks"; }
   std::string_view convention() const override {
     return "One rank's experts in a captured graph, from given scores to the weighted sum; under a "
            "power law the rank with most tokens. time_us: median over engines, predicted as such; "
@@ -279,27 +279,27 @@ class ExpertRows final : public EngineReader {
     w.width = number(row, "inter_size") / number(row, "moe_tp_size");
     w.gated = row.integer("gated", 0, 1) == 1;
     w.format = word(reader, "moe_dtype", row.text("moe_dtype"), kExperts);
-    const bool is_divided = routing.ranks > 1;
-    return [w, is_divided](std::optional<ProductEngine> engine) mutable {
-      return Work(as_timed(w, engine, is_divided));
+    const bool is_sharded = routing.ranks > 1;
+    return [w, is_sharded](std::optional<GemmEngine> engine) mutable {
+      return Work(as_timed(w, engine, is_sharded));
     };
   }
 
  private:
   /// What the collectors' calls hold that an engine's do not. Source: collector/sglang and collector/vllm, collect_moe.py, of the repository that
-  /// data/modern/README.md names. Both give every mixture the weights of a gated one. SGLang's calls on a divided group begin with the tokens
+  /// data/modern/README.md names. Both give every MoE the weights of a gated one. SGLang's calls on a divided group begin with the tokens
   /// that have an expert on the rank; its own kernels then multiply their other experts' rows as expert 0's, in older campaigns not all of them;
-  /// in 4-bit floats they are the products alone.
-  static ExpertsWork as_timed(ExpertsWork w, std::optional<ProductEngine> engine, bool is_divided) {
+  /// in 4-bit floats they are the GEMMs alone.
+  static ExpertsWork as_timed(ExpertsWork w, std::optional<GemmEngine> engine, bool is_sharded) {
     w.engine = engine;
-    if (engine == ProductEngine::SgLang || engine == ProductEngine::Vllm) w.gated = true;
-    if (engine != ProductEngine::SgLang || !is_divided) return w;
-    w.products_alone = w.format == ExpertFormat::Fp4;
+    if (engine == GemmEngine::SgLang || engine == GemmEngine::Vllm) w.gated = true;
+    if (engine != GemmEngine::SgLang || !is_sharded) return w;
+    w.gemms_alone = w.format == ExpertFormat::Fp4;
     const bool is_marlin = w.format == ExpertFormat::Int4Weights;
     const bool is_triton = w.format == ExpertFormat::Half || w.format == ExpertFormat::Fp8Block;
-    if (!w.products_alone && !is_marlin && !is_triton) return w;
+    if (!w.gemms_alone && !is_marlin && !is_triton) return w;
     w.tokens = w.load.tokens;
-    if (w.products_alone) return w;
+    if (w.gemms_alone) return w;
     const double rows = std::max(0.0, w.load.tokens * w.per_token - w.load.rows);
     (is_triton ? w.perhaps_strays : w.strays) = rows;
     return w;
@@ -341,7 +341,7 @@ class QuantizationRows final : public EngineReader {
     QuantizationWork w;
     w.rows = number(row, "m");
     w.cols = number(row, "k");
-    return [w](std::optional<ProductEngine> engine) mutable {
+    return [w](std::optional<GemmEngine> engine) mutable {
       QuantizationWork own = w;
       own.engine = engine;
       return Work(own);
@@ -357,7 +357,7 @@ class LatentRows : public MeasurementReader {
     const RowFields row(reader);
     Measurement m;
     m.line = reader.line();
-    const ProductEngine engine = word(reader, "framework", row.text("framework"), kEngines);
+    const GemmEngine engine = word(reader, "framework", row.text("framework"), kEngines);
     const bool is_fp8 = word(reader, "kv_cache_dtype", row.text("kv_cache_dtype"), kIsFp8);
     EngineCall call;
     call.calls.push_back(work_of(reader, row, engine, is_fp8));
@@ -377,7 +377,7 @@ class LatentRows : public MeasurementReader {
  protected:
   [[nodiscard]] virtual std::string group(bool is_fp8) const = 0;
   [[nodiscard]] virtual Work work_of(const CsvReader& reader, const RowFields& row,
-                                     ProductEngine engine, bool is_fp8) const = 0;
+                                     GemmEngine engine, bool is_fp8) const = 0;
   static constexpr double kRank = 512, kPositions = 64, kHead = 128;
 
  private:
@@ -397,7 +397,7 @@ class LatentPrefillRows final : public LatentRows {
   std::string group(bool is_fp8) const override {
     return is_fp8 ? "latent prefill over fp8" : "latent prefill bfloat16";
   }
-  Work work_of(const CsvReader& reader, const RowFields& row, ProductEngine engine,
+  Work work_of(const CsvReader& reader, const RowFields& row, GemmEngine engine,
                bool is_fp8) const override {
     constexpr std::array<std::pair<std::string_view, bool>, 2> kForms = {
         {{"projected", false}, {"absorbed", true}}};
@@ -412,9 +412,9 @@ class LatentPrefillRows final : public LatentRows {
     w.value_width = w.absorbed ? kRank : kHead;
     w.format = is_fp8 ? AttentionFormat::HalfOver8 : AttentionFormat::Half;
     w.engine = engine;
-    // vLLM's collector times the layer's implementation in a plain loop: the product that makes keys and values of the latent is in it.
+    // vLLM's collector times the layer's implementation in a plain loop: the GEMM that makes keys and values of the latent is in it.
     // Source: aiconfigurator, collector/vllm/collect_mla.py; vllm, v1/attention/backends/mla/common.py, _forward_prefill.
-    w.eager = engine == ProductEngine::Vllm;
+    w.eager = engine == GemmEngine::Vllm;
     if (w.eager) w.expands = kRank;
     return w;
   }
@@ -433,7 +433,7 @@ class LatentDecodeRows final : public LatentRows {
   std::string group(bool is_fp8) const override {
     return is_fp8 ? "latent decode over fp8" : "latent decode bfloat16";
   }
-  Work work_of(const CsvReader&, const RowFields& row, ProductEngine engine,
+  Work work_of(const CsvReader&, const RowFields& row, GemmEngine engine,
                bool is_fp8) const override {
     DecodeWork w;
     w.latent = true;
@@ -442,11 +442,11 @@ class LatentDecodeRows final : public LatentRows {
     w.heads = number(row, "num_heads");
     w.kv_heads = 1;
     w.width = w.key_values = kRank + kPositions;
-    w.products = 2 * kRank + kPositions;
+    w.gemms = 2 * kRank + kPositions;
     w.fp8_cache = is_fp8;
     w.engine = engine;
-    // As in LatentPrefillRows: queries and results pass through products of the latent's width within the call.
-    w.eager = engine == ProductEngine::Vllm;
+    // As in LatentPrefillRows: queries and results pass through GEMMs of the latent's width within the call.
+    w.eager = engine == GemmEngine::Vllm;
     if (w.eager) w.absorbs = kHead;
     return w;
   }
@@ -470,7 +470,7 @@ std::vector<MeasurementTable> engine_measurement_tables() {
               "latent attention over a cache",
               {"gpu", "kv_cache_dtype", "batch_size", "step", "num_heads", "framework", "time_us"}),
           table_read_by<ExpertRows>(
-              "mixtures of experts",
+              "MoE networks",
               {"gpu", "moe_dtype", "num_tokens", "hidden_size", "inter_size", "topk", "num_experts",
                "moe_tp_size", "moe_ep_size", "distribution", "gated", "time_us"}),
           table_read_by<QuantizationRows>("quantisation by inference engines",

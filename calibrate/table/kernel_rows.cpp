@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "calibrate/table/published_rows.hpp"
-#include "calibrate/table/repeated_product.hpp"
+#include "calibrate/table/repeated_gemm.hpp"
 #include "calibrate/table/row_fields.hpp"
 #include "hwspecs/software/library_calls.hpp"
 #include "hwspecs/software/software_version.hpp"
@@ -64,7 +64,7 @@ std::int64_t padded(std::int64_t value, const CallFacts& facts) {
   return round_up(value, facts.multiple.value_or(1));
 }
 
-std::optional<Layer> lower_product(const Lowering& in, std::string&) {
+std::optional<Layer> lower_gemm(const Lowering& in, std::string&) {
   const auto batch = in.row.integer("batch", 1);
   auto k = in.row.integer("k", 1), m = in.row.integer("m", 1), n = in.row.integer("n", 1);
   const std::string_view op = in.row.text("op");
@@ -75,7 +75,7 @@ std::optional<Layer> lower_product(const Lowering& in, std::string&) {
     m = padded(m, in.facts);
     if (transpose_a || !transpose_b) k = padded(k, in.facts);
     if (transpose_b) n = padded(n, in.facts);
-    std::swap(m, n);  // a column-major product is the transposed one
+    std::swap(m, n);  // a column-major GEMM is the transposed one
   }
   GraphBuilder builder("row", 1);
   if (op == "bmm") {
@@ -95,11 +95,10 @@ std::optional<Layer> lower_product(const Lowering& in, std::string&) {
   return layer;
 }
 
-/// The products that `calibrate` measures itself, over and over on the same operands, where tensor cores multiply them: what
+/// The GEMMs that `calibrate` measures itself, over and over on the same operands, where tensor cores multiply them: what
 /// stays in L2 and where rows begin counts. Nothing for other rows. `reason` says why a row is none to learn from.
-std::optional<ProductCall> repeated_call(const RowFields& row, const Layer& layer,
-                                         const GpuSpec& gpu, PrecisionMode precision,
-                                         std::string& reason) {
+std::optional<GemmCall> repeated_call(const RowFields& row, const Layer& layer, const GpuSpec& gpu,
+                                      PrecisionMode precision, std::string& reason) {
   if (row.text_or_empty("experiment").empty() || row.text("timing") != "cupti") return {};
   const std::vector<Candidate>& candidates = layer.step.ops.front().candidates;
   if (candidates.empty() || candidates.front().kernels.empty() ||
@@ -107,26 +106,26 @@ std::optional<ProductCall> repeated_call(const RowFields& row, const Layer& laye
     return {};
   }
   const bool transpose_a = row.text("transa") == "T", transpose_b = row.text("transb") == "T";
-  cost::TensorProduct product;
-  product.batch = static_cast<double>(row.integer("batch", 1));
-  product.m = static_cast<double>(row.integer("m", 1));
-  product.n = static_cast<double>(row.integer("n", 1));
-  product.k = static_cast<double>(row.integer("k", 1));
+  cost::TensorGemm gemm;
+  gemm.batch = static_cast<double>(row.integer("batch", 1));
+  gemm.m = static_cast<double>(row.integer("m", 1));
+  gemm.n = static_cast<double>(row.integer("n", 1));
+  gemm.k = static_cast<double>(row.integer("k", 1));
   if (precision == PrecisionMode::Tf32) {
     // Small ones run kernels of the generation before, large ones the chip's own: twice apart, and no part of the model tells which.
     if (mma_kind(gpu) >= MmaKind::WarpGroup) reason = "TF32 by kernels of two generations";
-    product.format = ProductFormat::Tf32;
+    gemm.format = GemmFormat::Tf32;
   } else if (precision == PrecisionMode::Int8) {
-    // cuBLAS, "Using the cuBLAS API": 8-bit products take tensor cores well where both operands lie along k.
+    // cuBLAS, "Using the cuBLAS API": 8-bit GEMMs take tensor cores well where both operands lie along k.
     if (transpose_a || !transpose_b) reason = "bytes that do not lie along k";
-    product.format = ProductFormat::Int8;
+    gemm.format = GemmFormat::Int8;
   }
   // cuBLAS adds bytes up into 32 bits and leaves them so.
-  const double result = precision == PrecisionMode::Int8 ? 4 : cost::result_bytes(product.format);
-  product.alignment = cost::product_alignment(product, transpose_a, transpose_b, result);
-  repeat_product(product, 1);
-  ProductCall call;
-  call.products.push_back(product);
+  const double result = precision == PrecisionMode::Int8 ? 4 : cost::result_bytes(gemm.format);
+  gemm.alignment = cost::gemm_alignment(gemm, transpose_a, transpose_b, result);
+  repeat_gemm(gemm, 1);
+  GemmCall call;
+  call.gemms.push_back(gemm);
   return call;
 }
 
@@ -451,10 +450,10 @@ class KernelRows final : public MeasurementReader {
     if (!layer) return reason;
     m.group = group_of(row, layer->kind);
     if (row.text("dtype") != "fp32") m.group += " " + std::string(row.text("dtype"));
-    if (lower_row_ == lower_product) {
+    if (lower_row_ == lower_gemm) {
       if (auto call = repeated_call(row, *layer, *m.spec, *precision, reason)) {
         if (!reason.empty()) return reason;
-        m.split = product_size_class(m.time);
+        m.split = gemm_size_class(m.time);
         m.work = std::move(*call);
         return m;
       }
@@ -491,12 +490,11 @@ class KernelRows final : public MeasurementReader {
     return published_->program_of(reader);
   }
 
-  /// PyTorch of the version that the row's source states, today's without one: whether a product's bias is fused.
+  /// PyTorch of the version that the row's source states, today's without one: whether a GEMM's bias is fused.
   const FrameworkProfile& framework_of(const PublishedProgram& program, const GpuSpec& gpu) {
     const SoftwareWords words{.version = program.version, .date = ""};
     const FrameworkProfile& state = library_files_.find_framework("pytorch", words);
-    framework_.fusion.product_bias =
-        library_files_.defaults_of(state, words, gpu).fuses_product_bias;
+    framework_.fusion.gemm_bias = library_files_.defaults_of(state, words, gpu).fuses_gemm_bias;
     return framework_;
   }
 
@@ -540,7 +538,7 @@ std::vector<MeasurementTable> kernel_measurement_tables() {
       kernels("convolutions",
               {"n", "c", "h", "w", "k", "r", "s", "p", "q", "groups", "algo", "heur_algo"},
               lower_convolution),
-      kernels("matrix products", {"batch", "m", "n", "k", "layout"}, lower_product),
+      kernels("GEMMs", {"batch", "m", "n", "k", "layout"}, lower_gemm),
       kernels("pooling", {"n", "c", "h", "w", "r", "s", "p", "q", "stride_h"}, lower_pooling),
       kernels("batch norms", {"n", "c", "h", "w", "layout", "algo"}, lower_batch_norm),
       kernels("elementwise", {"numel", "n_in"}, lower_elementwise),

@@ -84,30 +84,29 @@ std::optional<MeasurementEstimate> estimate_step(const FrameworkStep& work, cons
       .form = std::nullopt};
 }
 
-std::optional<MeasurementEstimate> estimate_call(const ProductCall& call, const GpuSpec& gpu,
+std::optional<MeasurementEstimate> estimate_call(const GemmCall& call, const GpuSpec& gpu,
                                                  const CostProfile& profile) {
-  if (call.products.empty()) return std::nullopt;
-  const cost::Basis basis = cost::product_basis(gpu, profile);
+  if (call.gemms.empty()) return std::nullopt;
+  const cost::Basis basis = cost::gemm_basis(gpu, profile);
   MeasurementEstimate result;
   std::vector<Seconds> times;
-  for (const cost::TensorProduct& product : call.products) {
-    const cost::ProductEstimate estimate =
-        cost::ProductMachine(gpu, product.format, profile).estimate(product);
-    const Seconds gap = call.in_graph   ? Seconds(profile.product.graph_gap_us * 1e-6)
-                        : call.is_alone ? profile.product.event_gap * call.gap
+  for (const cost::TensorGemm& gemm : call.gemms) {
+    const cost::GemmEstimate estimate =
+        cost::TensorGemmMachine(gpu, gemm.format, profile).estimate(gemm);
+    const Seconds gap = call.in_graph   ? Seconds(profile.tensor_gemm.graph_gap_us * 1e-6)
+                        : call.is_alone ? profile.tensor_gemm.event_gap * call.gap
                                         : call.gap;
     times.push_back(call.is_power ? Seconds(estimate.power.in_w())
                                   : max(estimate.duration + gap, call.floor));
-    result.log_sd =
-        std::max(result.log_sd, call.is_power ? profile.power.log_sd
-                                              : cost::product_log_sd(product, gpu, profile));
+    result.log_sd = std::max(result.log_sd, call.is_power ? profile.power.log_sd
+                                                          : cost::gemm_log_sd(gemm, gpu, profile));
   }
   std::sort(times.begin(), times.end());
   const std::size_t n = times.size();
   result.time = (times[(n - 1) / 2] + times[n / 2]) * 0.5;
   result.kernels = result.time;
   result.basis = cost::to_string(basis);
-  result.form = CostForm::Product;
+  result.form = CostForm::TensorGemm;
   return result;
 }
 
@@ -123,7 +122,7 @@ std::optional<MeasurementEstimate> estimate_engine(const EngineCall& call, const
     result.basis = cost::to_string(price->basis);
     result.form = price->form;
     result.body_share = price->estimate.body_share;
-    result.doubt = price->doubt;
+    result.uncertainty = price->uncertainty;
   }
   if (times.empty()) return std::nullopt;
   std::sort(times.begin(), times.end());
@@ -146,7 +145,7 @@ std::optional<MeasurementEstimate> estimate_measurement(const Measurement& measu
   if (const auto* op = std::get_if<IsolatedOp>(&measurement.work)) {
     return estimate_isolated(*op, gpu, profile, host_floor);
   }
-  if (const auto* call = std::get_if<ProductCall>(&measurement.work)) {
+  if (const auto* call = std::get_if<GemmCall>(&measurement.work)) {
     return estimate_call(*call, gpu, profile);
   }
   if (const auto* call = std::get_if<EngineCall>(&measurement.work)) {
@@ -178,9 +177,9 @@ bool is_fitted(const Measurement& measurement, const CostProfile& profile) {
 
 std::unique_ptr<MeasurementReader> find_measurement_reader(const CsvReader& reader,
                                                            const MeasurementContext& context) {
-  if (reader.find_column("sparsity")) return nullptr;  // sparse products have no cost model
+  if (reader.find_column("sparsity")) return nullptr;  // sparse GEMMs have no cost model
   for (const auto& tables : {kernel_measurement_tables(), session_measurement_tables(),
-                             product_measurement_tables(), engine_measurement_tables()}) {
+                             gemm_measurement_tables(), engine_measurement_tables()}) {
     for (const MeasurementTable& table : tables) {
       const bool matches =
           std::all_of(table.required.begin(), table.required.end(),

@@ -47,10 +47,10 @@ struct FrameworkStep {
   std::shared_ptr<const FrameworkProfile> framework;
 };
 
-/// One product on tensor cores as an engine or library runs it, in a loop of its own.
-struct ProductCall {
+/// One GEMM on tensor cores as an engine or library runs it, in a loop of its own.
+struct GemmCall {
   /// The calls whose median the figure is: one per engine, or one.
-  std::vector<cost::TensorProduct> products;
+  std::vector<cost::TensorGemm> gemms;
   Seconds gap{};          ///< between kernels, in the figure
   Seconds floor{};        ///< of the host that launches it
   bool in_graph = false;  ///< captured: the gap is the profile's
@@ -58,7 +58,7 @@ struct ProductCall {
   bool is_power = false;  ///< the figure is the mean board power in watts, not a time
 };
 
-/// An engine's call in a captured graph, the same data each time: attention, a mixture of experts, a quantisation.
+/// An engine's call in a captured graph, the same data each time: attention, a MoE, a quantisation.
 struct EngineCall {
   /// The calls whose median the figure is: one per engine, or one.
   std::vector<Work> calls;
@@ -68,13 +68,13 @@ struct EngineCall {
 struct Measurement {
   std::string gpu;                ///< id of its spec
   const GpuSpec* spec = nullptr;  ///< at the row's clock; lives as long as the context's specs
-  std::string group;   ///< what errors are told by: "linear", "convolution forward", "softmax"
+  std::string group;   ///< what errors are reported by: "linear", "convolution forward", "softmax"
   std::string source;  ///< who measured, "" where the table has one source
   std::string split;   ///< subset of the source, may be empty
   std::size_t line = 0;
   Seconds time{};
   std::string flag;  ///< why the figure stands apart, as its table says; such rows are never fitted
-  std::variant<IsolatedOp, FrameworkStep, ProductCall, EngineCall> work;
+  std::variant<IsolatedOp, FrameworkStep, GemmCall, EngineCall> work;
 };
 
 /// What profiles call the measurement's origin: its source, else its group.
@@ -91,7 +91,7 @@ struct MeasurementEstimate {
   std::optional<CostForm> form;  ///< of the longest kernel; nothing for whole steps
   double body_share =
       0;  ///< of an engine's call, what is not the fixed time around its main kernel
-  cost::CallDoubt doubt = {};  ///< of an engine's call; of several the last
+  cost::CallUncertainty uncertainty = {};  ///< of an engine's call; of several the last
 };
 /// The host's part in an op's time, by the framework's profile: its way to the first kernel, or one launch for library calls.
 [[nodiscard]] Seconds expected_host_floor(const IsolatedOp& op);
@@ -120,7 +120,7 @@ struct MeasurementContext {
   std::shared_ptr<SpecsAtClock> specs;  ///< measurements point into it
   std::function<FrameworkProfile(std::string_view id)> framework;
   /// Whose column to read of tables that hold several engines'; nothing: the figure over all.
-  std::optional<ProductEngine> engine{};
+  std::optional<GemmEngine> engine{};
   bool power = false;  ///< read the board's mean power in watts in place of the time
   SpecLibrary library =
       SpecLibrary::embedded();  ///< records of published tables, costs of library calls
@@ -139,7 +139,7 @@ class MeasurementReader {
   /// The row of the reader. Throws InputError when it is malformed.
   [[nodiscard]] virtual MeasurementOrReason read(const CsvReader& row) = 0;
   /// Reads this engine's column from now on. False: the table does not tell engines apart.
-  virtual bool use_engine(ProductEngine) { return false; }
+  virtual bool use_engine(GemmEngine) { return false; }
   /// Reads the board's mean power, in watts, in place of the time from now on. False: the table holds none.
   virtual bool use_power() { return false; }
   /// Column that holds the time, and seconds per unit of it.
@@ -156,9 +156,9 @@ struct MeasurementTable {
 /// Kernels and library calls measured alone (data/kernels); TensorFlow layers (data/kernels_tf).
 [[nodiscard]] std::vector<MeasurementTable> kernel_measurement_tables();
 [[nodiscard]] std::vector<MeasurementTable> session_measurement_tables();
-/// Products on tensor cores (data/modern).
-[[nodiscard]] std::vector<MeasurementTable> product_measurement_tables();
-/// Attention, mixtures of experts and quantisation by inference engines (data/modern).
+/// GEMMs on tensor cores (data/modern).
+[[nodiscard]] std::vector<MeasurementTable> gemm_measurement_tables();
+/// Attention, MoE networks and quantisation by inference engines (data/modern).
 [[nodiscard]] std::vector<MeasurementTable> engine_measurement_tables();
 /// The reader for a header, or nothing.
 [[nodiscard]] std::unique_ptr<MeasurementReader> find_measurement_reader(

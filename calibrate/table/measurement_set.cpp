@@ -30,9 +30,10 @@ class EvenSample {
   }
   /// Drops every second one; gives those that went.
   std::vector<std::size_t> thin_out() {
-    std::vector<std::size_t> stay, gone;
-    for (std::size_t i = 0; i < kept_.size(); ++i) (i % 2 == 0 ? stay : gone).push_back(kept_[i]);
-    kept_ = std::move(stay);
+    std::vector<std::size_t> residence, gone;
+    for (std::size_t i = 0; i < kept_.size(); ++i)
+      (i % 2 == 0 ? residence : gone).push_back(kept_[i]);
+    kept_ = std::move(residence);
     stride_ *= 2;
     return gone;
   }

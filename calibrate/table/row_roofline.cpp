@@ -23,11 +23,11 @@ double roofline_peak(const GpuSpec& gpu, Precision math, MathUnit unit) {
   return gpu.peak_fp32().in_si();
 }
 
-double tensor_peak(const GpuSpec& gpu, ProductFormat format) {
+double tensor_peak(const GpuSpec& gpu, GemmFormat format) {
   return roofline_peak(gpu, math_of(format), MathUnit::TensorCore);
 }
 
-RooflineWork roofline_work(const cost::TensorProduct& p, const GpuSpec& gpu) {
+RooflineWork roofline_work(const cost::TensorGemm& p, const GpuSpec& gpu) {
   return {.arithmetic_s = 2 * p.batch * p.m * p.n * p.k / tensor_peak(gpu, p.format),
           .bytes = p.batch * (p.m * p.k * activation_bytes(p.format) +
                               p.n * p.k * weight_bytes(p.format) + kHalfValue * p.m * p.n)};
@@ -39,23 +39,23 @@ RooflineWork roofline_work(const PrefillWork& w, const GpuSpec& gpu) {
   if (w.causal && w.window > 0 && w.window < w.tokens)
     seen = w.window * w.tokens - w.window * (w.window - 1) / 2;
   const double width = w.key_width + w.value_width;
-  const auto format = w.format == AttentionFormat::Fp8 ? ProductFormat::Fp8 : ProductFormat::Half;
-  return {.arithmetic_s = w.products * w.batch * w.heads * seen * width / tensor_peak(gpu, format),
+  const auto format = w.format == AttentionFormat::Fp8 ? GemmFormat::Fp8 : GemmFormat::Half;
+  return {.arithmetic_s = w.gemms * w.batch * w.heads * seen * width / tensor_peak(gpu, format),
           .bytes = kHalfValue * w.batch * width * (w.tokens * w.heads + keys * w.kv_heads)};
 }
 
 RooflineWork roofline_work(const DecodeWork& w, const GpuSpec& gpu) {
   const double keys = w.window > 0 ? std::min(w.keys, w.window) : w.keys;
   const double heads_of_keys = w.latent ? 1 : w.kv_heads;
-  return {.arithmetic_s =
-              2 * w.batch * w.heads * keys * w.products / tensor_peak(gpu, ProductFormat::Half),
-          .bytes = w.batch * (keys * heads_of_keys * w.key_values * (w.fp8_cache ? 1 : kHalfValue) +
-                              kHalfValue * w.heads * w.products)};
+  return {
+      .arithmetic_s = 2 * w.batch * w.heads * keys * w.gemms / tensor_peak(gpu, GemmFormat::Half),
+      .bytes = w.batch * (keys * heads_of_keys * w.key_values * (w.fp8_cache ? 1 : kHalfValue) +
+                          kHalfValue * w.heads * w.gemms)};
 }
 
 RooflineWork roofline_work(const ExpertsWork& w, const GpuSpec& gpu) {
   const double size = w.hidden * w.width * (w.gated ? 3 : 2);
-  return {.arithmetic_s = 2 * w.load.rows * size / tensor_peak(gpu, products_of(w.format)),
+  return {.arithmetic_s = 2 * w.load.rows * size / tensor_peak(gpu, gemms_of(w.format)),
           .bytes = std::min(w.load.experts, w.load.rows) * size * expert_weight_bytes(w.format) +
                    w.load.rows * w.hidden * (expert_activation_bytes(w.format) + kHalfValue)};
 }
@@ -64,9 +64,9 @@ std::optional<RooflineWork> roofline_work(const Work& work, const GpuSpec& gpu) 
   if (const auto* prefill = std::get_if<PrefillWork>(&work)) return roofline_work(*prefill, gpu);
   if (const auto* decode = std::get_if<DecodeWork>(&work)) return roofline_work(*decode, gpu);
   if (const auto* experts = std::get_if<ExpertsWork>(&work)) return roofline_work(*experts, gpu);
-  if (const auto* narrowed = std::get_if<QuantizationWork>(&work))
+  if (const auto* downcast = std::get_if<QuantizationWork>(&work))
     return RooflineWork{.arithmetic_s = 0,
-                        .bytes = (kHalfValue + 1) * narrowed->rows * narrowed->cols};
+                        .bytes = (kHalfValue + 1) * downcast->rows * downcast->cols};
   return std::nullopt;
 }
 
@@ -86,9 +86,9 @@ RooflineWork roofline_work(const LoweredOp& op, const GpuSpec& gpu) {
 }
 
 std::optional<RooflineWork> roofline_work(const Measurement& row) {
-  if (const auto* call = std::get_if<ProductCall>(&row.work)) {
-    if (call->is_power || call->products.empty()) return std::nullopt;
-    return roofline_work(call->products.front(), *row.spec);
+  if (const auto* call = std::get_if<GemmCall>(&row.work)) {
+    if (call->is_power || call->gemms.empty()) return std::nullopt;
+    return roofline_work(call->gemms.front(), *row.spec);
   }
   if (const auto* call = std::get_if<EngineCall>(&row.work)) {
     if (call->calls.empty()) return std::nullopt;

@@ -221,20 +221,20 @@ struct CatalogIndex {
     }
   }
 
-  /// Every word that find() understands: ids, names, aliases, and the beginnings that mean one id.
+  /// Every word that find() understands: ids, names, aliases, and the prefixes that mean one id.
   /// Those that begin as `word` does come first, so that of equally near words they are suggested.
   [[nodiscard]] std::vector<std::string> words_like(std::string_view word) const {
-    std::map<std::string, int> beginnings;
+    std::map<std::string, int> prefixes;
     for (const Entry& entry : entries) {
       const std::string& id = entry.spellings.id;
       for (std::size_t end = id.find('_'); end != id.npos; end = id.find('_', end + 1)) {
-        ++beginnings[id.substr(0, end)];
+        ++prefixes[id.substr(0, end)];
       }
     }
     std::vector<std::string> known;
     for (const auto& [spelling, entry] : words) known.push_back(spelling);
-    for (const auto& [beginning, ids] : beginnings) {
-      if (ids == 1 && !words.contains(beginning)) known.push_back(beginning);
+    for (const auto& [prefix, ids] : prefixes) {
+      if (ids == 1 && !words.contains(prefix)) known.push_back(prefix);
     }
     const auto in_common = [word](const std::string& other) {
       const auto length = static_cast<std::ptrdiff_t>(std::min(word.size(), other.size()));

@@ -140,12 +140,11 @@ SoftwareDefaults SpecLibrary::defaults_of(const FrameworkProfile& framework,
   SoftwareDefaults defaults;
   defaults.fp32_runs_as_tf32 = gpu.find_peak(Precision::Tf32, MathUnit::TensorCore).has_value() &&
                                holds(&FrameworkProfile::tf32);
-  defaults.tf32_spares_products = holds(&FrameworkProfile::tf32_spares_products);
-  defaults.fuses_product_bias =
-      framework.fusion.product_bias || holds(&FrameworkProfile::product_bias);
+  defaults.tf32_spares_gemms = holds(&FrameworkProfile::tf32_spares_gemms);
+  defaults.fuses_gemm_bias = framework.fusion.gemm_bias || holds(&FrameworkProfile::gemm_bias);
   defaults.groups_attention =
       !framework.grouped_attention || holds(&FrameworkProfile::grouped_attention);
-  defaults.early_products = !holds(&FrameworkProfile::resident_products);
+  defaults.early_gemms = !holds(&FrameworkProfile::resident_gemms);
   defaults.early_attention =
       framework.warp_group_attention.has_value() && !holds(&FrameworkProfile::warp_group_attention);
   defaults.chooses_image_layout =

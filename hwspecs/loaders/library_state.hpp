@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "hwspecs/collective_pace.hpp"
+#include "hwspecs/collective_efficiency.hpp"
 #include "hwspecs/library.hpp"
 #include "hwspecs/loaders/folder_files.hpp"
 #include "hwspecs/software/engine_profile.hpp"
@@ -21,7 +21,7 @@
 
 namespace tracecast {
 namespace embedded {
-std::span<const EmbeddedFile> collective_paces();
+std::span<const EmbeddedFile> collective_efficiencies();
 std::span<const EmbeddedFile> default_hosts();
 std::span<const EmbeddedFile> default_machines();
 std::span<const EmbeddedFile> gpu_sharing_rules();
@@ -92,7 +92,8 @@ struct SpecLibrary::State {
   SingleFile default_machines = single(embedded::default_machines());
   SingleFile peer_access = single(embedded::peer_access_rules());
   Single<LibraryCalls> calls{single(embedded::library_call_files()), parse_library_calls};
-  Single<CollectivePace> pace{single(embedded::collective_paces()), parse_collective_pace};
+  Single<CollectiveEfficiency> efficiency{single(embedded::collective_efficiencies()),
+                                          parse_collective_efficiency};
   Single<RankVariation> ranks{single(embedded::rank_variations()), parse_rank_variation};
   Single<std::vector<GpuSharing>> sharing{single(embedded::gpu_sharing_rules()), parse_gpu_sharing};
   std::optional<Single<CostProfile>> cost;  ///< nothing: the binary's

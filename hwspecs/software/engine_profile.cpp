@@ -111,7 +111,7 @@ void read_host(EngineProfile& p, const EngineMessage& message, SourcedReader& re
   p.launch = us(TRACECAST_FIELD(launch_us));
   p.library_call = us(TRACECAST_FIELD(library_call_us));
   p.prompt_call = us(TRACECAST_FIELD(prompt_call_us));
-  p.exchange_hop = us(TRACECAST_FIELD(exchange_hop_us));
+  p.communication_hop = us(TRACECAST_FIELD(communication_hop_us));
   p.renewed_seconds_per_byte =
       read.number(TRACECAST_FIELD(renewed_us_per_mib), 0, kMost) * 1e-6 / (1 << 20);
   p.step = us(TRACECAST_FIELD(step_us));
@@ -178,9 +178,9 @@ EngineProfile parse_engine_profile(std::string_view text, std::string_view where
   }
   const std::array<std::string, 4> kernels = {"trtllm", "sglang", "vllm", "none"};
   const std::size_t whose = read.choice(TRACECAST_FIELD(kernels), kernels);
-  if (whose < kProductEngineCount) p.kernels = static_cast<ProductEngine>(whose);
+  if (whose < kGemmEngineCount) p.kernels = static_cast<GemmEngine>(whose);
   p.fuses_sums = read.flag(TRACECAST_FIELD(fuses_sums));
-  if (message.has_early_products()) p.early_products = read.flag(TRACECAST_FIELD(early_products));
+  if (message.has_early_gemms()) p.early_gemms = read.flag(TRACECAST_FIELD(early_gemms));
   p.collectives = read.word(TRACECAST_FIELD(collectives));
   const std::array<std::string, 2> batchings = {"mixed", "prefill_first"};
   p.batching = static_cast<EngineBatching>(read.choice(TRACECAST_FIELD(batching), batchings));

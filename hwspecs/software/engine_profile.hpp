@@ -8,7 +8,7 @@
 
 #include "hwspecs/gpu_spec.hpp"
 #include "hwspecs/loaders/spec_identity.hpp"
-#include "hwspecs/product_parameters.hpp"
+#include "hwspecs/tensor_gemm_parameters.hpp"
 #include "sim/base/units.hpp"
 
 namespace tracecast {
@@ -31,10 +31,10 @@ struct EngineProfile : SpecIdentity {
   std::string engine, from_version;
   std::string known_version;  ///< newest one that the profile was made from; empty: not told
   double newer_log_sd = 0;    ///< that a newer one adds to `system_log_sd`
-  std::optional<ProductEngine> kernels;
+  std::optional<GemmEngine> kernels;
   std::string collectives;
-  bool fuses_sums = true;       ///< norms add the residual
-  bool early_products = false;  ///< as FrameworkKernels::early_products
+  bool fuses_sums = true;    ///< norms add the residual
+  bool early_gemms = false;  ///< as FrameworkKernels::early_gemms
 
   EngineBatching batching{};
   bool chunks_prompts = false;
@@ -56,9 +56,10 @@ struct EngineProfile : SpecIdentity {
   std::vector<int> graph_batches;  ///< rising; empty: no graphs
   int graph_tokens = 0;
   Seconds launch{}, library_call{}, prompt_call{}, step{}, sequence{}, request{}, context_token{};
-  Seconds exchange_hop{};               ///< of the GPU, around an exchange outside graphs
-  double renewed_seconds_per_byte = 0;  ///< of exchanged tensors that do not fit beside the cache
-  std::string reference_cpu;            ///< id of the CPU that these times of the host belong to
+  Seconds communication_hop{};  ///< of the GPU, around a collective outside graphs
+  double renewed_seconds_per_byte =
+      0;                      ///< of communicated tensors that do not fit beside the cache
+  std::string reference_cpu;  ///< id of the CPU that these times of the host belong to
   Seconds
       frontend{};  ///< between a client and the engine's queue, once a request; not on the engine's path
   bool overlaps_host = false;

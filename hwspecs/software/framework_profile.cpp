@@ -169,7 +169,7 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
   p.convolutions.avoids_nonfused_winograd = read.flag(TRACECAST_FIELD(avoids_nonfused_winograd));
 
   p.fusion.bias = read.flag(TRACECAST_FIELD(fuses_bias));
-  p.fusion.product_bias = read.flag(TRACECAST_FIELD(fuses_product_bias));
+  p.fusion.gemm_bias = read.flag(TRACECAST_FIELD(fuses_gemm_bias));
   p.fusion.batch_norm_activation = read.flag(TRACECAST_FIELD(fuses_batch_norm_activation));
   p.fusion.batch_norm_residual = read.flag(TRACECAST_FIELD(fuses_batch_norm_residual));
   p.fusion.activations = read.flag(TRACECAST_FIELD(fuses_activations));
@@ -177,8 +177,8 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
   if (message.has_fuses_bias_gradients()) {
     p.fusion.bias_gradients = read.flag(TRACECAST_FIELD(fuses_bias_gradients));
   }
-  if (message.has_fuses_pair_products()) {
-    p.fusion.pair_products = read.flag(TRACECAST_FIELD(fuses_pair_products));
+  if (message.has_fuses_pair_gemms()) {
+    p.fusion.pair_gemms = read.flag(TRACECAST_FIELD(fuses_pair_gemms));
   }
   if (message.has_fuses_edge_attention()) {
     p.fusion.edge_attention = read.flag(TRACECAST_FIELD(fuses_edge_attention));
@@ -411,13 +411,12 @@ void read_eras_and_names(const proto::FrameworkProfile& message, std::string_vie
     check_source(field, since.source());
   };
   take("tf32", message.has_tf32(), message.tf32(), p.tf32);
-  take("tf32_spares_products", message.has_tf32_spares_products(), message.tf32_spares_products(),
-       p.tf32_spares_products);
-  take("product_bias", message.has_product_bias(), message.product_bias(), p.product_bias);
+  take("tf32_spares_gemms", message.has_tf32_spares_gemms(), message.tf32_spares_gemms(),
+       p.tf32_spares_gemms);
+  take("gemm_bias", message.has_gemm_bias(), message.gemm_bias(), p.gemm_bias);
   take("grouped_attention", message.has_grouped_attention(), message.grouped_attention(),
        p.grouped_attention);
-  take("resident_products", message.has_resident_products(), message.resident_products(),
-       p.resident_products);
+  take("resident_gemms", message.has_resident_gemms(), message.resident_gemms(), p.resident_gemms);
   take("warp_group_attention", message.has_warp_group_attention(), message.warp_group_attention(),
        p.warp_group_attention);
   take("chooses_image_layout", message.has_chooses_image_layout(), message.chooses_image_layout(),
@@ -487,10 +486,10 @@ FrameworkProfile parse_framework_profile(std::string_view text, std::string_view
                         base.clear_era();
                         if (own.has_known() || own.has_era()) base.clear_known();
                         if (own.has_tf32()) base.clear_tf32();
-                        if (own.has_tf32_spares_products()) base.clear_tf32_spares_products();
-                        if (own.has_product_bias()) base.clear_product_bias();
+                        if (own.has_tf32_spares_gemms()) base.clear_tf32_spares_gemms();
+                        if (own.has_gemm_bias()) base.clear_gemm_bias();
                         if (own.has_grouped_attention()) base.clear_grouped_attention();
-                        if (own.has_resident_products()) base.clear_resident_products();
+                        if (own.has_resident_gemms()) base.clear_resident_gemms();
                         if (own.has_warp_group_attention()) base.clear_warp_group_attention();
                         if (own.has_chooses_image_layout()) base.clear_chooses_image_layout();
                       });

@@ -26,7 +26,7 @@ enum class PrecisionMode {
   Fp8Block,     ///< scales per block of 128
   Nvfp4,        ///< 4-bit floats, scales per 16
   Mxfp4,        ///< the same per 32
-  Int8Weights,  ///< weights alone, products in 16 bits
+  Int8Weights,  ///< weights alone, GEMMs in 16 bits
   Int4Weights,
 };
 [[nodiscard]] std::string_view to_string(PrecisionMode mode);
@@ -36,7 +36,7 @@ enum class ImageLayout { Nchw, Nhwc };
 
 /// How recurrent layers run.
 enum class Recurrence {
-  Library,  ///< fused, as cuDNN does: one product for all inputs, then a product and one elementwise kernel per step
+  Library,  ///< fused, as cuDNN does: one GEMM for all inputs, then a GEMM and one elementwise kernel per step
   Unrolled,  ///< as ordinary ops, step by step, each dispatched and with a gradient of its own
 };
 
@@ -188,7 +188,7 @@ struct FrameworkConvolutions {
   /// The same of half-width images whose convolutions run on tensor cores.
   ImageLayout tensor_core_image_layout = ImageLayout::Nchw;
   /// Newest cuDNN that the framework works with, major.minor; it decides which algorithms exist. 0 =
-  /// none: convolutions by unfolded images and products.
+  /// none: convolutions by im2col matrix and GEMMs.
   double cudnn_version = 9;
   bool autotunes = false;
   Bytes workspace_limit{};
@@ -206,18 +206,18 @@ struct FrameworkConvolutions {
 
 /// What joins another op's kernel.
 struct FrameworkFusion {
-  bool bias = false;          ///< in the epilogue of the convolution or product
-  bool product_bias = false;  ///< of the product alone
+  bool bias = false;       ///< in the epilogue of the convolution or GEMM
+  bool gemm_bias = false;  ///< of the GEMM alone
   bool batch_norm_activation = false;
   bool batch_norm_residual =
       false;                 ///< the sum with a residual and the activation after it, in its kernel
   bool activations = false;  ///< after any op that has a kernel, at no cost
   bool folds_inference_batch_norm = false;  ///< into the weights of the convolution before it
-  bool bias_gradients = false;              ///< of products, in the epilogue of a backward product
-  /// Products of every pair of a sample's vectors, with the joins and gathers around them: a kernel each way.
-  bool pair_products = false;
+  bool bias_gradients = false;              ///< of GEMMs, in the epilogue of a backward GEMM
+  /// GEMMs of every pair of a sample's vectors, with the joins and gathers around them: a kernel each way.
+  bool pair_gemms = false;
   bool edge_attention = false;  ///< attention over a graph's edges, in a kernel each way
-  /// Casts of 8-bit operands, in what makes or reads them (models/lowering/narrow_operands.hpp).
+  /// Casts of 8-bit operands, in what makes or reads them (models/lowering/low_precision_operands.hpp).
   bool operand_casts = false;
 
   friend bool operator==(const FrameworkFusion&, const FrameworkFusion&) = default;
@@ -261,8 +261,8 @@ struct FrameworkKernels {
   bool slices_are_views = false;
   /// Gradients of rows that were looked up are summed row by row: the ids are sorted first, in many small kernels.
   bool sorts_row_gradients = false;
-  /// The vendor's matrix library has no kernels for Hopper yet that stay on their SMs; settled by the job (resident_products).
-  bool early_products = false;
+  /// The vendor's matrix library has no kernels for Hopper yet that stay on their SMs; settled by the job (resident_gemms).
+  bool early_gemms = false;
   /// Attention in one kernel runs one that was written for Ampere's instructions (FlashAttention 1 and 2); settled by the job
   /// (warp_group_attention).
   bool early_attention = false;
@@ -312,8 +312,7 @@ struct FrameworkOptimizer {
 /// Number formats.
 struct FrameworkPrecision {
   bool allows_tf32 = true;  ///< fp32 code may run as TF32 where that is the default
-  bool tf32_products =
-      true;  ///< TF32 means products too, not convolutions alone; settled by the job
+  bool tf32_gemms = true;   ///< TF32 means GEMMs too, not convolutions alone; settled by the job
   /// Ops that mixed precision keeps in fp32, by words: softmax, loss, layer_norm, instance_norm,
   /// group_norm, lrn, reduce, or the function of an elementwise op.
   std::vector<std::string> wide_ops;
@@ -365,13 +364,13 @@ struct FrameworkProfile {
   std::optional<std::string> container_of;
   std::vector<NetworkMeaning> network_meanings;
   // What a version decides (hwspecs/software/software_defaults.hpp); nothing: as of the profile "generic".
-  std::optional<SinceVersion> tf32;  ///< fp32 code computes convolutions as TF32, products too
-  std::optional<SinceVersion> tf32_spares_products;  ///< convolutions alone
-  std::optional<SinceVersion> product_bias;          ///< fuses_product_bias whatever it says
+  std::optional<SinceVersion> tf32;  ///< fp32 code computes convolutions as TF32, GEMMs too
+  std::optional<SinceVersion> tf32_spares_gemms;  ///< convolutions alone
+  std::optional<SinceVersion> gemm_bias;          ///< fuses_gemm_bias whatever it says
   /// FrameworkKernels::wide_grouped_attention; nothing: in all versions.
   std::optional<SinceVersion> grouped_attention;
   /// From when on the vendor's matrix library has kernels for Hopper that stay on their SMs.
-  std::optional<SinceVersion> resident_products;
+  std::optional<SinceVersion> resident_gemms;
   /// From when on attention in one kernel runs one written for Hopper there; nothing: always.
   std::optional<SinceVersion> warp_group_attention;
   /// From when on a compiler decides the layout of images (GraphCompiler::image_layout); nothing: never.

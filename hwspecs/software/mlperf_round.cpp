@@ -32,10 +32,11 @@ std::vector<RoundMessage::Benchmark> merged(const RoundMessage& message) {
   return result;
 }
 
-MlperfDivision read_division(const RoundMessage::Benchmark& b, std::string_view where) {
-  const RoundMessage::Division& d = b.division();
+MlperfLayout read_layout(const RoundMessage::Benchmark& b, std::string_view where) {
+  const RoundMessage::ParallelLayout& d = b.parallel_layout();
   if (d.software().empty()) {
-    throw InputError(where, fmt::format("benchmark {}: a division without software", b.name()),
+    throw InputError(where,
+                     fmt::format("benchmark {}: a parallel layout without software", b.name()),
                      "the id of a training software");
   }
   if ((d.has_chunks() && (d.chunks() < 1 || d.chunks() > 1000)) || d.lora_rank() < 0 ||
@@ -45,10 +46,10 @@ MlperfDivision read_division(const RoundMessage::Benchmark& b, std::string_view 
         fmt::format("benchmark {}: chunks {}, lora_rank {}", b.name(), d.chunks(), d.lora_rank()),
         "1 to 1000 chunks, a rank of at most 65536");
   }
-  MlperfDivision division{.software = d.software(), .lora_rank = d.lora_rank()};
-  if (d.has_chunks()) division.chunks = d.chunks();
-  if (d.has_dropout()) division.dropout = d.dropout();
-  return division;
+  MlperfLayout parallel_layout{.software = d.software(), .lora_rank = d.lora_rank()};
+  if (d.has_chunks()) parallel_layout.chunks = d.chunks();
+  if (d.has_dropout()) parallel_layout.dropout = d.dropout();
+  return parallel_layout;
 }
 
 MlperfBenchmark read_benchmark(const RoundMessage::Benchmark& b, std::string_view where,
@@ -81,7 +82,7 @@ MlperfBenchmark read_benchmark(const RoundMessage::Benchmark& b, std::string_vie
   if (b.has_share_of_tokens()) result.share_of_tokens = b.share_of_tokens();
   result.fused_network = b.fused_network();
   result.fused_on.assign(b.fused_on().begin(), b.fused_on().end());
-  if (b.has_division()) result.division = read_division(b, where);
+  if (b.has_parallel_layout()) result.parallel_layout = read_layout(b, where);
   result.strategy = b.strategy();
   return result;
 }

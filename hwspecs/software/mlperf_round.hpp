@@ -12,11 +12,11 @@
 namespace tracecast {
 
 /// How the programs of a round divide a network among GPUs, beyond what results state.
-struct MlperfDivision {
+struct MlperfLayout {
   std::string software;           ///< id of a TrainingSoftware
   std::int64_t chunks = 1;        ///< of layers on every rank, where a result does not state them
   std::optional<bool> dropout{};  ///< nothing: as the network has it
-  std::int64_t lora_rank = 0;     ///< of adapters beside the attention's products; 0: none
+  std::int64_t lora_rank = 0;     ///< of adapters beside the attention's GEMMs; 0: none
 };
 
 /// A benchmark of MLPerf Training as submissions of a round ran it.
@@ -32,8 +32,8 @@ struct MlperfBenchmark {
   double share_of_tokens = 1;  ///< that are words: padding is left out
   std::string fused_network;   ///< on GPUs for which attention in one kernel was written
   std::vector<int> fused_on;   ///< their compute capabilities, 80
-  std::optional<MlperfDivision> division;  ///< nothing: data parallelism alone
-  std::string strategy;                    ///< id of a StrategyProfile; empty: the round's
+  std::optional<MlperfLayout> parallel_layout;  ///< nothing: data parallelism alone
+  std::string strategy;                         ///< id of a StrategyProfile; empty: the round's
 
   [[nodiscard]] const std::string& network_on(const GpuSpec* gpu) const;
   [[nodiscard]] std::string precision_on(const GpuSpec* gpu) const;

@@ -73,16 +73,16 @@ void for_each_fact(A& a, B& b, const Each& each) {
   each(a.layout.rotary, b.layout.rotary);
   each(a.layout.gated, b.layout.gated);
   each(a.layout.tied, b.layout.tied);
-  each(a.division.software, b.division.software);
-  each(a.division.precision, b.division.precision);
-  each(a.division.attention, b.division.attention);
-  each(a.division.recompute, b.division.recompute);
-  each(a.division.chunks, b.division.chunks);
-  each(a.division.batch_by_stages, b.division.batch_by_stages);
-  each(a.division.zero, b.division.zero);
-  each(a.division.always_zero, b.division.always_zero);
-  each(a.division.sequence_parallel, b.division.sequence_parallel);
-  each(a.division.tensor_sequence_parallel, b.division.tensor_sequence_parallel);
+  each(a.parallel_layout.software, b.parallel_layout.software);
+  each(a.parallel_layout.precision, b.parallel_layout.precision);
+  each(a.parallel_layout.attention, b.parallel_layout.attention);
+  each(a.parallel_layout.recompute, b.parallel_layout.recompute);
+  each(a.parallel_layout.chunks, b.parallel_layout.chunks);
+  each(a.parallel_layout.batch_by_stages, b.parallel_layout.batch_by_stages);
+  each(a.parallel_layout.zero, b.parallel_layout.zero);
+  each(a.parallel_layout.always_zero, b.parallel_layout.always_zero);
+  each(a.parallel_layout.sequence_parallel, b.parallel_layout.sequence_parallel);
+  each(a.parallel_layout.tensor_sequence_parallel, b.parallel_layout.tensor_sequence_parallel);
   each(a.calls.image_layout, b.calls.image_layout);
   each(a.calls.ecc, b.calls.ecc);
   each(a.calls.cublas_lt, b.calls.cublas_lt);
@@ -111,8 +111,8 @@ LayoutFacts read_layout(const SourceMessage::Layout& l) {
   return facts;
 }
 
-DivisionFacts read_division(const SourceMessage::Division& d) {
-  DivisionFacts facts;
+ParallelFacts read_layout(const SourceMessage::ParallelLayout& d) {
+  ParallelFacts facts;
   TRACECAST_WORD(facts, d, software);
   TRACECAST_WORD(facts, d, precision);
   TRACECAST_WORD(facts, d, attention);
@@ -161,10 +161,10 @@ PublishedProgram read_program(const SourceMessage::Program& p, std::string_view 
   TRACECAST_FACT(program, p, power_limit_w);
   TRACECAST_WORD(program, p, unpredicted);
   program.layout = read_layout(p.layout());
-  program.division = read_division(p.division());
+  program.parallel_layout = read_layout(p.parallel_layout());
   program.calls = read_calls(p.calls());
   for (const auto& count :
-       {program.division.chunks, program.layout.heads, program.layout.vocabulary,
+       {program.parallel_layout.chunks, program.layout.heads, program.layout.vocabulary,
         program.layout.feed_forward_thirds, program.layout.feed_forward_multiple}) {
     if (count && *count < 1) {
       throw InputError(where, fmt::format("program: {}", *count), "counts from 1");

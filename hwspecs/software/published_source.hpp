@@ -39,7 +39,7 @@ struct LayoutFacts {
   std::optional<bool> biases, dropout, causal, rms_norm, rotary, gated, tied;
 };
 /// How a transformer is divided among GPUs.
-struct DivisionFacts {
+struct ParallelFacts {
   std::string software;  ///< id of a TrainingSoftware
   std::string precision, attention;
   std::string recompute;      ///< where the row says "none"
@@ -58,7 +58,7 @@ struct CallFacts {
   /// False: linear layers ran in another library than the framework's version has.
   std::optional<bool> cublas_lt;
   std::optional<bool> unrolled;  ///< recurrent layers are modules of their own for every step
-  /// Channels, and the dimensions of products along which operands and results lie, are rounded up to multiples of it.
+  /// Channels, and the dimensions of GEMMs along which operands and results lie, are rounded up to multiples of it.
   std::optional<int> multiple;
   std::string algorithm;  ///< of convolutions, as cuDNN names it for forward, whatever is fastest
 };
@@ -84,7 +84,7 @@ struct PublishedProgram {
   std::optional<double> power_limit_w;  ///< that the boards are held to
   std::string unpredicted;              ///< why such rows are not predicted
   LayoutFacts layout;
-  DivisionFacts division;
+  ParallelFacts parallel_layout;
   CallFacts calls;
 };
 

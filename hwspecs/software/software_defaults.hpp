@@ -16,11 +16,11 @@ struct SoftwareWords {
 struct SoftwareDefaults {
   /// Code that asks for nothing but FP32 computes convolutions in TF32. Only on GPUs that have it.
   bool fp32_runs_as_tf32 = false;
-  bool tf32_spares_products = false;  ///< that TF32 is the convolutions' alone
-  /// The bias of a matrix product goes to the library's epilogue, as the profile or the version has it.
-  bool fuses_product_bias = false;
+  bool tf32_spares_gemms = false;  ///< that TF32 is the convolutions' alone
+  /// The bias of a GEMM goes to the library's epilogue, as the profile or the version has it.
+  bool fuses_gemm_bias = false;
   bool groups_attention = false;  ///< FrameworkKernels::wide_grouped_attention holds
-  bool early_products = false;    ///< FrameworkKernels::early_products
+  bool early_gemms = false;       ///< FrameworkKernels::early_gemms
   bool early_attention = false;   ///< FrameworkKernels::early_attention
   /// As the version says; else the profile's, but none newer than the end of the date.
   double cudnn_version = 0;

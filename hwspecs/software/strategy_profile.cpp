@@ -21,10 +21,11 @@ using StrategyMessage = proto::StrategyProfile;
 
 #define TRACECAST_FIELD(name) #name, message.name()
 
-void read_exchange(const StrategyMessage& message, SourcedReader& read, StrategyProfile& p) {
-  const std::array<std::string, 6> exchanges{"all_reduce", "on_host",   "scattered",
-                                             "copies",     "first_gpu", "served"};
-  p.exchange = static_cast<Exchange>(read.choice(TRACECAST_FIELD(exchange), exchanges));
+void read_communication(const StrategyMessage& message, SourcedReader& read, StrategyProfile& p) {
+  const std::array<std::string, 6> communications{"all_reduce", "on_host",   "scattered",
+                                                  "copies",     "first_gpu", "served"};
+  p.communication =
+      static_cast<Communication>(read.choice(TRACECAST_FIELD(communication), communications));
   const std::array<std::string, 3> replicas{"processes", "threads", "python"};
   p.replicas = static_cast<Replicas>(read.choice(TRACECAST_FIELD(replicas), replicas));
   p.library = read.word(TRACECAST_FIELD(library));
@@ -54,14 +55,15 @@ void read_host(const StrategyMessage& message, SourcedReader& read, StrategyProf
 
 void read_tables(const StrategyMessage::Tables& message, SourcedReader& read,
                  std::string_view where, StrategyProfile& p) {
-  if (p.exchange != Exchange::AllReduce || p.overlaps_next_forward) {
-    throw InputError(where,
-                     "tables beside another exchange than all_reduce, or updates in the next step",
-                     "exchange \"all_reduce\", overlaps_next_forward false");
+  if (p.communication != Communication::AllReduce || p.overlaps_next_forward) {
+    throw InputError(
+        where, "tables beside another communication than all_reduce, or updates in the next step",
+        "communication \"all_reduce\", overlaps_next_forward false");
   }
   TableStrategy tables;
-  const std::array<std::string, 3> divisions{"whole", "rows", "balanced"};
-  tables.division = static_cast<TableDivision>(read.choice(TRACECAST_FIELD(division), divisions));
+  const std::array<std::string, 3> parallel_layouts{"whole", "rows", "balanced"};
+  tables.parallel_layout =
+      static_cast<TableSharding>(read.choice(TRACECAST_FIELD(parallel_layout), parallel_layouts));
   tables.replicated = Bytes(1048576.0 * read.number(TRACECAST_FIELD(replicated_mib), 0, 1e6));
   tables.repeat_probability = read.number(TRACECAST_FIELD(repeat_probability), 0, 1);
   tables.vector_cost = read.number(TRACECAST_FIELD(vector_cost), 0, 1e4);
@@ -93,7 +95,7 @@ StrategyProfile parse_strategy(std::string_view text, std::string_view where) {
                              .several_nodes = !usual.has_several_nodes() || usual.several_nodes()});
   }
   SourcedReader read(message.source(), where, profile.sources, profile.values);
-  read_exchange(message, read, profile);
+  read_communication(message, read, profile);
   read_host(message, read, profile);
   if (message.has_tables()) read_tables(message.tables(), read, where, profile);
   return profile;

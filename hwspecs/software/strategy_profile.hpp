@@ -10,7 +10,7 @@
 namespace tracecast {
 
 /// How the gradients of the replicas become one.
-enum class Exchange {
+enum class Communication {
   AllReduce,  ///< a collective; every replica updates its own weights
   OnHost,  ///< weights in host memory: fetched before each layer, gradients pushed, added and applied there
   Scattered,  ///< weights scattered over the GPUs of the box: fetched from, gradients pushed to the one that has them
@@ -27,7 +27,7 @@ enum class Replicas {
 };
 
 /// How tables are divided among GPUs.
-enum class TableDivision {
+enum class TableSharding {
   Whole,     ///< as many on every GPU, the largest first to the one with the fewest rows
   Rows,      ///< each over all GPUs
   Balanced,  ///< whole, but those that are more than a GPU's share of the work are cut by rows
@@ -35,7 +35,7 @@ enum class TableDivision {
 
 /// Embedding tables that lie on one GPU each, or in parts on several, and are looked up there for all.
 struct TableStrategy {
-  TableDivision division{};
+  TableSharding parallel_layout{};
   Bytes replicated{};  ///< tables up to this size, of 4-byte numbers, are on every GPU
   double repeat_probability =
       1;  ///< so are those of whose rows an average one is looked up twice in a GPU's batch with more
@@ -63,14 +63,14 @@ struct StrategyProfile {
   std::vector<std::string> words;  ///< of runs that use it, lower case
   std::vector<UsualStrategy> usual;
 
-  Exchange exchange{};
+  Communication communication{};
   Replicas replicas{};
   std::string library;  ///< id of a CollectiveLibrary
 
   Bytes bucket{};                 ///< gradients that travel together; 0 = each alone
   Bytes first_bucket{};           ///< of the bucket that is ready first
   Seconds cycle{};                ///< gradients wait for the next multiple of it; 0 = they do not
-  bool overlaps_backward = true;  ///< else the exchange begins with the last gradient
+  bool overlaps_backward = true;  ///< else the communication begins with the last gradient
   bool updates_as_they_come = false;   ///< else the update waits for all
   bool overlaps_next_forward = false;  ///< a layer of the next step waits for its own weights only
   Bytes gradient_element{};            ///< on its way; 0 = as computed

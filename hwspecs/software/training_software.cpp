@@ -16,24 +16,24 @@ namespace tracecast {
 
 namespace {
 
-MixtureProgram read_mixture(const proto::TrainingSoftware::Mixture& message, SourcedReader& read) {
-  MixtureProgram p;
+MoeProgram read_moe(const proto::TrainingSoftware::Moe& message, SourcedReader& read) {
+  MoeProgram p;
   const auto number = [&](bool is_there, double& value, std::string_view name, const auto& field) {
     if (is_there) value = read.number(name, field, 0, 1e4);
   };
   const auto flag = [&](bool is_there, bool& value, std::string_view name, const auto& field) {
     if (is_there) value = read.flag(name, field);
   };
-#define TRACECAST_FIELD_OF(name) message.has_##name(), p.name, "mixture." #name, message.name()
+#define TRACECAST_FIELD_OF(name) message.has_##name(), p.name, "moe." #name, message.name()
   number(TRACECAST_FIELD_OF(router_ops));
   number(TRACECAST_FIELD_OF(router_backward_ops));
-  number(TRACECAST_FIELD_OF(exchange_ops));
-  number(TRACECAST_FIELD_OF(exchange_backward_ops));
+  number(TRACECAST_FIELD_OF(communication_ops));
+  number(TRACECAST_FIELD_OF(communication_backward_ops));
   flag(TRACECAST_FIELD_OF(reads_counts));
   number(TRACECAST_FIELD_OF(launches_per_expert));
   flag(TRACECAST_FIELD_OF(sorts_twice));
   flag(TRACECAST_FIELD_OF(sends_once));
-  number(TRACECAST_FIELD_OF(hidden_exchange_sms));
+  number(TRACECAST_FIELD_OF(hidden_communication_sms));
   flag(TRACECAST_FIELD_OF(fuses_activation));
 #undef TRACECAST_FIELD_OF
   return p;
@@ -76,11 +76,10 @@ TrainingSoftware parse_training_software(std::string_view text, std::string_view
     const std::array<std::string, 3> graphs{"none", "all_but_experts", "step"};
     software.graphs = static_cast<LayerGraphs>(read.choice(TRACECAST_FIELD(graphs), graphs));
   }
-  if (message.has_mixture()) software.mixture = read_mixture(message.mixture(), read);
+  if (message.has_moe()) software.moe = read_moe(message.moe(), read);
   software.gradient_copy_bytes = read.number(TRACECAST_FIELD(gradient_copy_bytes), 0, 100);
-  software.mixture_log_sd = read.number(TRACECAST_FIELD(mixture_log_sd), 0, 1);
-  const std::array<std::string, 3> selective{"attention", "other_products",
-                                             "norms_and_activations"};
+  software.moe_log_sd = read.number(TRACECAST_FIELD(moe_log_sd), 0, 1);
+  const std::array<std::string, 3> selective{"attention", "other_gemms", "norms_and_activations"};
   software.selective =
       static_cast<SelectiveRecompute>(read.choice(TRACECAST_FIELD(selective), selective));
   return software;

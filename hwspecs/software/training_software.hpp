@@ -22,10 +22,10 @@ enum class LossKernels {
 
 /// What "selective" recomputation repeats.
 enum class SelectiveRecompute {
-  AttentionCore,  ///< the attention between its products (Korthikanti et al., arXiv 2205.05198, section 5)
-  /// All of a layer but attention and every other product. Source: torchtitan, parallelize_llama.py, _save_list.
-  OtherProducts,
-  /// Norms, and what lies between the two products of experts (recompute_modules layernorm, moe_act). Source: Megatron-LM,
+  AttentionCore,  ///< the attention between its GEMMs (Korthikanti et al., arXiv 2205.05198, section 5)
+  /// All of a layer but attention and every other GEMM. Source: torchtitan, parallelize_llama.py, _save_list.
+  OtherGemms,
+  /// Norms, and what lies between the two GEMMs of experts (recompute_modules layernorm, moe_act). Source: Megatron-LM,
   /// core/transformer/transformer_config.py.
   NormsAndActivations,
 };
@@ -33,27 +33,26 @@ enum class SelectiveRecompute {
 /// What of a layer the host launches as CUDA graphs.
 enum class LayerGraphs {
   None,
-  AllButExperts,  ///< whose products take as many rows as the router sends them
+  AllButExperts,  ///< whose GEMMs take as many rows as the router sends them
   Step,           ///< the whole step
 };
 
-/// What a training program does for mixtures of experts.
-struct MixtureProgram {
+/// What a training program does for MoE networks.
+struct MoeProgram {
   /// Ops that the host dispatches besides the layer's own, forward and backward: the router's choice, and what counts,
   /// sorts, pads and sends tokens. Each passes over a number per token and expert.
   double router_ops = 0, router_backward_ops = 0;
-  double exchange_ops = 0, exchange_backward_ops = 0;
+  double communication_ops = 0, communication_backward_ops = 0;
   /// The host reads how many tokens go where before it launches the experts.
   bool reads_counts = false;
-  /// Launches of every product of experts, for each of a rank's; 0: one for all. In 8 bits twice as many: each quantizes.
+  /// Launches of every GEMM of experts, for each of a rank's; 0: one for all. In 8 bits twice as many: each quantizes.
   double launches_per_expert = 0;
   bool sorts_twice =
       false;  ///< tokens are sorted by rank before they are sent, and by expert when they are there
   bool sends_once = false;  ///< a token goes to a rank once, however many of its experts are there
-  /// Exchanges of tokens run beside the kernels of another micro-batch, on so many SMs; 0: nothing hides them.
-  double hidden_exchange_sms = 0;
-  bool fuses_activation =
-      false;  ///< and the cast of its result, in the products before it, both ways
+  /// Collectives of tokens run beside the kernels of another micro-batch, on so many SMs; 0: nothing hides them.
+  double hidden_communication_sms = 0;
+  bool fuses_activation = false;  ///< and the cast of its result, in the GEMMs before it, both ways
 };
 
 /// What a training program does around a divided transformer, by its documentation and source;
@@ -69,7 +68,7 @@ struct TrainingSoftware {
       false;                      ///< reduces them while the last micro-batch's backward pass runs
   bool overlaps_weights = false;  ///< gathers updated weights during the next forward pass
   bool adds_gradients = false;    ///< a kernel per weight and micro-batch adds to the kept gradient
-  /// Exchanges of sequence-parallel ranks run beside the products that they feed or that feed them, piece by piece.
+  /// Collectives of sequence-parallel ranks run beside the GEMMs that they feed or that feed them, piece by piece.
   bool overlaps_tensor = false;
   bool waits_after_send = false;  ///< the host waits for every send between stages
   /// Bytes that the update of one weight moves: unscaling, norm, optimizer, copy to the 16-bit weight.
@@ -79,7 +78,7 @@ struct TrainingSoftware {
   double attention_time = 1;
   int training_metrics = 0;  ///< cross entropies of every batch's logits beside the loss, in fp32
   double metric_passes = 0;  ///< further reads or writes of every batch's logits, in 16 bits
-  /// Gate and feed-forward are two products, their activation and their product two kernels.
+  /// Gate and feed-forward are two GEMMs, their activation and their GEMM two kernels.
   bool separate_gate = false;
   /// In place of its framework's (FrameworkKernels); nothing: as that says.
   std::optional<bool> casts_as_written;
@@ -87,9 +86,9 @@ struct TrainingSoftware {
   double gradient_copy_bytes = 0;
   SelectiveRecompute selective = SelectiveRecompute::AttentionCore;
   LayerGraphs graphs = LayerGraphs::None;
-  MixtureProgram mixture;
-  /// Standard deviation of ln(step time) among releases of the program that train the same mixture of experts by the same plan.
-  double mixture_log_sd = 0;
+  MoeProgram moe;
+  /// Standard deviation of ln(step time) among releases of the program that train the same MoE by the same plan.
+  double moe_log_sd = 0;
   std::vector<SpecSource> sources;
   std::vector<SpecValue> values;
 };

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "models/encoder/config.hpp"
+#include "models/encoder/parts.hpp"
 #include "models/language/config_object.hpp"
 #include "models/language/families.hpp"
 #include "sim/base/error.hpp"
@@ -79,6 +81,19 @@ auto find_row(const Rows& rows, std::string_view model_type) -> const typename R
   return found == rows.end() ? nullptr : &*found;
 }
 
+[[noreturn]] void refuse_family(const ConfigObject& config, const std::string& model_type) {
+  const std::string shown = model_type.substr(0, 40);
+  std::vector<std::string> known = language_families();
+  const std::vector<std::string> encoders = encoder_families();
+  if (std::find(encoders.begin(), encoders.end(), model_type) != encoders.end()) {
+    config.fail("model_type", "\"" + shown + "\", which reads its input at once",
+                "a family that generates text token by token");
+  }
+  known.insert(known.end(), encoders.begin(), encoders.end());
+  std::sort(known.begin(), known.end());
+  config.fail("model_type", "\"" + shown + "\"", describe_choices(shown, known));
+}
+
 LanguageNetwork read_text(const ConfigObject& config, const std::string& model_type) {
   LanguageNetwork network;
   if (const auto* own = find_row(kOwnReaders, model_type)) {
@@ -86,8 +101,7 @@ LanguageNetwork read_text(const ConfigObject& config, const std::string& model_t
   } else if (const auto* row = find_row(language::decoder_families(), model_type)) {
     network = language::read_decoder(config, *row);
   } else {
-    config.fail("model_type", "\"" + model_type.substr(0, 40) + "\"",
-                describe_choices(model_type.substr(0, 40), language_families()));
+    refuse_family(config, model_type);
   }
   network.scales_rotation = language::scales_rotation(config);
   network.unread = config.unread_sizes();
@@ -177,14 +191,25 @@ std::string stored_precision(std::string_view bytes, std::string_view where) {
 LanguageNetwork read_config_json(std::string_view bytes, std::string_view where) {
   const nlohmann::json document = parse(bytes, where);
   const ConfigObject config(document, std::string(where));
+  if (!config.has("model_type") && config.has("_class_name")) {
+    const std::string name = config.text("_class_name");
+    if (name.ends_with("Pipeline")) {
+      config.fail("_class_name", "\"" + name.substr(0, 60) + "\", a pipeline",
+                  "one of its parts: unet/config.json, transformer/config.json, vae/config.json");
+    }
+    refuse_family(config, name);
+  }
   const std::string model_type = config.text("model_type");
   LanguageNetwork network;
   if (const Outer* outer = find_row(kOuters, model_type)) {
     network = read_text_of(config, *outer);
-    if (model_type == "llama4") {
-      if (const auto vision = config.child("vision_config")) {
-        network.encoder_parameters = language::llama4_encoder_parameters(*vision, network.width);
-      }
+    const auto vision = config.child("vision_config");
+    if (model_type == "llama4" && vision) {
+      network.encoder_parameters = language::llama4_encoder_parameters(*vision, network.width);
+    } else {
+      const double count = encoder::image_part_parameters(config, model_type, network.width);
+      network.encoder_parameters = std::max(count, 0.0);
+      if (count < 0) network.unread.emplace_back("vision_config");
     }
   } else {
     network = read_text(config, model_type);

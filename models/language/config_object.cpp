@@ -139,6 +139,11 @@ bool ConfigObject::is_negative(std::string_view key) const {
   return value != nullptr && value->is_number() && value->get<double>() < 0;
 }
 
+std::size_t ConfigObject::entries(std::string_view key) const {
+  const nlohmann::json* value = find(key);
+  return value != nullptr && value->is_object() ? value->size() : 0;
+}
+
 bool ConfigObject::is_list(std::string_view key) const {
   const nlohmann::json* value = find(key);
   return value != nullptr && value->is_array();

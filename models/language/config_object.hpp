@@ -47,6 +47,8 @@ class ConfigObject {
   /// A number of a layer, from 0 to 2^24, likewise.
   [[nodiscard]] double number_of_layer(std::string_view key, std::int64_t index,
                                        std::int64_t layers) const;
+  [[nodiscard]] std::size_t entries(
+      std::string_view key) const;  ///< of an object; 0: there is none
   [[nodiscard]] bool is_list(std::string_view key) const;
   [[nodiscard]] bool is_text(std::string_view key) const;
   [[nodiscard]] bool is_negative(
@@ -140,7 +142,7 @@ struct CommonSizes {
 [[nodiscard]] LanguageNetwork read_nemotron_nas(const ConfigObject& config,
                                                 std::string_view family);
 
-/// Parameters of Llama 4's encoder of images, its adapter and the product that leads to words `width` wide.
+/// Parameters of Llama 4's encoder of images, its adapter and the GEMM that leads to words `width` wide.
 [[nodiscard]] double llama4_encoder_parameters(const ConfigObject& vision, std::int64_t width);
 
 }  // namespace tracecast::language

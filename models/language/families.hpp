@@ -96,7 +96,7 @@ struct DecoderFamily {
   Switch feed_forward_biases{"mlp_bias", false};
   std::string_view activation = "silu";
   std::int64_t feed_forward_multiple = 0;  ///< of the width, where the file says no width
-  bool halves_feed_forward = false;  ///< the file's width is that of both products in together
+  bool halves_feed_forward = false;        ///< the file's width is that of both GEMMs in together
   const ExpertTraits* experts = nullptr;
 
   void (*adjust)(const ConfigObject& config, Decoder& decoder) = nullptr;

@@ -16,7 +16,7 @@ double num(std::int64_t value) { return static_cast<double>(value); }
 
 bool is_norm_before(const LanguageLayer& layer) { return !(layer.parallel && layer.shared_norm); }
 
-/// Biases of products whose results ranks sum: added after the sum.
+/// Biases of GEMMs whose results ranks sum: added after the sum.
 double biases_after_sums(const LanguageLayer& layer) {
   double count = 0;
   if (const auto* a = std::get_if<GroupedQueryAttention>(&layer.mixer))
@@ -38,7 +38,8 @@ std::vector<ForwardKernel> row_kernels(const ServedNetwork& served, double rows)
   out.push_back({"embedding",
                  ForwardPass{rows * width, rows * width * kHalf, rows * width * kHalf, 1}, 1, 2});
   if (s.tensor > 1)
-    out.push_back({"embedding sum", ForwardExchange{Collective::AllReduce, rows * width * kHalf}});
+    out.push_back(
+        {"embedding sum", ForwardCommunication{Collective::AllReduce, rows * width * kHalf}});
   std::vector<double> counts(n.kinds.size(), 0.0);
   for (const std::uint32_t kind : n.order) counts[kind] += 1;
   for (std::size_t kind = 0; kind < n.kinds.size(); ++kind) {
@@ -65,10 +66,10 @@ std::vector<ForwardKernel> row_kernels(const ServedNetwork& served, double rows)
   }
   if (s.pipeline > 1) {
     // The last norm's sum goes with it: two tensors.
-    out.push_back(
-        {"stage",
-         ForwardExchange{Collective::SendReceive, 2 * rows * width * kHalf, ForwardGroup::Stage},
-         num(s.pipeline - 1)});
+    out.push_back({"stage",
+                   ForwardCommunication{Collective::SendReceive, 2 * rows * width * kHalf,
+                                        ForwardGroup::Stage},
+                   num(s.pipeline - 1)});
   }
   return out;
 }
@@ -78,10 +79,10 @@ std::vector<ForwardKernel> logit_kernels(const ServedNetwork& served, double seq
   const double words = num(n.vocabulary) / num(served.sharing.tensor), width = num(n.width);
   std::vector<ForwardKernel> out;
   if (n.last_norm) out.push_back({"last norm", ForwardNorm{sequences, width, 4}});
-  out.push_back({"words", ForwardProduct{1, sequences, words, width, ProductFormat::Half}});
+  out.push_back({"words", ForwardGemm{1, sequences, words, width, GemmFormat::Half}});
   if (served.sharing.tensor > 1)
-    out.push_back({"words gathered",
-                   ForwardExchange{Collective::AllGather, sequences * num(n.vocabulary) * kHalf}});
+    out.push_back({"words gathered", ForwardCommunication{Collective::AllGather,
+                                                          sequences * num(n.vocabulary) * kHalf}});
   // Widened to 32 bits, then read by softmax and argmax.
   const double all = sequences * num(n.vocabulary);
   out.push_back({"choice", ForwardPass{all, all * (kHalf + 4 + 4), all * 4, 4}, 1, 6});
@@ -169,9 +170,9 @@ void check_sharing(const ServedNetwork& served) {
 Bytes served_weight_bytes(const ServedNetwork& served) {
   const LanguageNetwork& n = served.network;
   const ModelSharing& s = served.sharing;
-  const double product = weight_bytes(served.formats.products) * 8;
+  const double gemm = weight_bytes(served.formats.gemms) * 8;
   WeightBits bits;
-  bits.mixers = bits.feed_forward = product;
+  bits.mixers = bits.feed_forward = gemm;
   bits.experts = expert_weight_bytes(served.formats.experts) * 8;
   // A stage's share of the layers; the first holds the table, the last the head: whichever is more.
   const std::int64_t stage = (n.layers() + s.pipeline - 1) / s.pipeline;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "hwspecs/expert_parameters.hpp"
-#include "hwspecs/product_parameters.hpp"
+#include "hwspecs/tensor_gemm_parameters.hpp"
 #include "models/kernel.hpp"
 #include "models/language/network.hpp"
 #include "sim/base/collective.hpp"
@@ -18,7 +18,7 @@ namespace tracecast {
 
 /// What weights are kept and multiplied in. Table of words, head and router keep 16 bits.
 struct ServedFormats {
-  ProductFormat products = ProductFormat::Half;
+  GemmFormat gemms = GemmFormat::Half;
   ExpertFormat experts = ExpertFormat::Half;
   bool fp8_cache = false;
 };
@@ -35,8 +35,8 @@ struct ServedNetwork {
   LanguageNetwork network;
   ServedFormats formats;
   ModelSharing sharing;
-  std::optional<ProductEngine> engine;  ///< whose kernels; nothing: what engines have in common
-  /// Residuals are added by the norm's kernel, biases by their product's, and attention takes prompts as they lie; else each by
+  std::optional<GemmEngine> engine;  ///< whose kernels; nothing: what engines have in common
+  /// Residuals are added by the norm's kernel, biases by their GEMM's, and attention takes prompts as they lie; else each by
   /// kernels of its own.
   bool fuses_sums = true;
 };
@@ -44,9 +44,9 @@ struct ServedNetwork {
 void check_sharing(const ServedNetwork& served);
 
 /// activations[m, k] weights[k, n], `batch` of them.
-struct ForwardProduct {
+struct ForwardGemm {
   double batch = 1, m = 1, n = 1, k = 1;
-  ProductFormat format = ProductFormat::Half;
+  GemmFormat format = GemmFormat::Half;
 };
 /// A kernel that reads and writes memory once: embedding, activation, rotary, sampling.
 struct ForwardPass {
@@ -57,17 +57,17 @@ struct ForwardNorm {
   double rows = 1, cols = 1, passes = 2;
 };
 enum class ForwardGroup {
-  Tensor,   ///< GPUs that share a layer's products
+  Tensor,   ///< GPUs that share a layer's GEMMs
   Experts,  ///< all GPUs of a stage
   Stage,    ///< from one stage of the pipeline to the next
 };
-struct ForwardExchange {
+struct ForwardCommunication {
   Collective collective = Collective::AllReduce;
   double bytes = 0;  ///< as Communicator::plan takes them
   ForwardGroup group = ForwardGroup::Tensor;
 };
-using ForwardWork = std::variant<ForwardProduct, ForwardPass, ForwardNorm, PrefillWork, DecodeWork,
-                                 ExpertsWork, ForwardExchange>;
+using ForwardWork = std::variant<ForwardGemm, ForwardPass, ForwardNorm, PrefillWork, DecodeWork,
+                                 ExpertsWork, ForwardCommunication>;
 
 struct ForwardKernel {
   std::string_view name;
@@ -77,7 +77,7 @@ struct ForwardKernel {
   bool is_guess = false;  ///< bounded by its bytes: no cost model
 };
 
-/// Products, norms, activations, experts, exchanges for `rows` new tokens of this rank.
+/// GEMMs, norms, activations, experts, collectives for `rows` new tokens of this rank.
 [[nodiscard]] std::vector<ForwardKernel> row_kernels(const ServedNetwork& served, double rows);
 
 /// New tokens of prompts. Of prompts of several lengths l: sequences = (sum l)^2 / sum l^2 and tokens = sum l^2 / sum l, which keep

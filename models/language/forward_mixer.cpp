@@ -18,14 +18,14 @@ void add_rows(const Layer& at, const GroupedQueryAttention& a) {
   const double heads = num(a.heads) / at.tensor(), width = num(a.head_width);
   const double kv = std::ceil(num(a.kv_heads) / at.tensor());
   const double model = num(at.served.network.width);
-  at.product("queries, keys, values", (heads * (a.output_gate ? 2 : 1) + 2 * kv) * width, model);
+  at.gemm("queries, keys, values", (heads * (a.output_gate ? 2 : 1) + 2 * kv) * width, model);
   if (a.head_norm != HeadNorm::None)
     at.add("norm of heads", ForwardNorm{at.rows * (heads + kv), width, 2}, 1, 2);
   if (a.output_gate) {
     const double values = at.rows * heads * width;
     at.add("gate of heads", ForwardPass{values, 2 * values * kHalf, values * kHalf, 6});
   }
-  at.product("heads to layer", model, heads * width);
+  at.gemm("heads to layer", model, heads * width);
 }
 
 void add_rows(const Layer& at, const LatentAttention& a) {
@@ -33,60 +33,60 @@ void add_rows(const Layer& at, const LatentAttention& a) {
   const double query = heads * num(a.nope_width + a.rope_width), rank = num(a.query_rank);
   const double latent = num(a.kv_rank + a.rope_width);
   if (rank > 0) {
-    at.product("query and latent", rank + latent, model);
+    at.gemm("query and latent", rank + latent, model);
     at.add("norms of ranks", ForwardNorm{at.rows, rank + num(a.kv_rank), 2}, 1, 2);
-    at.product("queries", query, rank);
+    at.gemm("queries", query, rank);
   } else {
-    at.product("queries", query, model);
-    at.product("latent", latent, model);
+    at.gemm("queries", query, model);
+    at.gemm("latent", latent, model);
     at.add("norm of the latent", ForwardNorm{at.rows, num(a.kv_rank), 2});
   }
   if (a.indexer) {
     const SparseIndexer& i = *a.indexer;
-    at.product("indexer", num(i.heads * i.head_width), rank > 0 ? rank : model);
-    at.product("indexer keys", num(i.head_width + i.heads), model);
+    at.gemm("indexer", num(i.heads * i.head_width), rank > 0 ? rank : model);
+    at.gemm("indexer keys", num(i.head_width + i.heads), model);
   }
-  at.product("heads to layer", model, heads * num(a.value_width));
+  at.gemm("heads to layer", model, heads * num(a.value_width));
 }
 
-/// Recurrent layers: products, and the state read and written by a kernel that no cost model knows.
+/// Recurrent layers: GEMMs, and the state read and written by a kernel that no cost model knows.
 void add_rows(const Layer& at, const GatedDeltaNet& g) {
   const double t = at.tensor(), model = num(at.served.network.width);
   const double gate = g.gate_rank > 0 ? num(g.gate_rank) * t : num(g.values());
   const double decay = g.fixed_decay      ? 0
                        : g.decay_rank > 0 ? num(g.decay_rank) * t + num(g.value_heads)
                                           : num(2 * g.value_heads);
-  at.product("inputs of the recurrence", (num(g.channels()) + gate + decay) / t, model);
-  if (g.gate_rank > 0) at.product("gate of values", num(g.values()) / t, num(g.gate_rank));
-  if (g.decay_rank > 0) at.product("decays of channels", num(g.keys()) / t, num(g.decay_rank));
+  at.gemm("inputs of the recurrence", (num(g.channels()) + gate + decay) / t, model);
+  if (g.gate_rank > 0) at.gemm("gate of values", num(g.values()) / t, num(g.gate_rank));
+  if (g.decay_rank > 0) at.gemm("decays of channels", num(g.keys()) / t, num(g.decay_rank));
   const double channels = at.rows * num(g.channels()) / t, values = at.rows * num(g.values()) / t;
   if (g.convolution > 0)
     at.add("convolution", ForwardPass{channels, 2 * channels * kHalf, channels * kHalf, 8});
   at.add("gated norm", ForwardNorm{at.rows, num(g.values()) / t, 3});
-  at.product("recurrence to layer", model, num(g.values()) / t);
+  at.gemm("recurrence to layer", model, num(g.values()) / t);
   at.add("delta rule",
          ForwardPass{values, 4 * values * kHalf, values * kHalf, 6 * num(g.key_width)}, 1, 4, true);
 }
 
 void add_rows(const Layer& at, const Mamba2& m) {
   const double t = at.tensor(), model = num(at.served.network.width);
-  at.product("inputs of the scan", (num(m.inner() + m.channels() + m.heads)) / t, model);
+  at.gemm("inputs of the scan", (num(m.inner() + m.channels() + m.heads)) / t, model);
   const double channels = at.rows * num(m.channels()) / t, values = at.rows * num(m.inner()) / t;
   at.add("convolution", ForwardPass{channels, 2 * channels * kHalf, channels * kHalf, 8});
   at.add("gated norm", ForwardNorm{at.rows, num(m.inner()) / t, 3});
-  at.product("scan to layer", model, num(m.inner()) / t);
+  at.gemm("scan to layer", model, num(m.inner()) / t);
   at.add("scan", ForwardPass{values, 4 * values * kHalf, values * kHalf, 6 * num(m.state)}, 1, 4,
          true);
 }
 
 void add_rows(const Layer& at, const Mamba& m) {
   const double t = at.tensor(), model = num(at.served.network.width), inner = num(m.inner) / t;
-  at.product("inputs of the scan", 2 * inner, model);
+  at.gemm("inputs of the scan", 2 * inner, model);
   const double channels = at.rows * inner;
   at.add("convolution", ForwardPass{channels, 2 * channels * kHalf, channels * kHalf, 8});
-  at.product("steps and states of the scan", num(m.step_rank + 2 * m.state), inner);
-  at.product("steps of channels", inner, num(m.step_rank));
-  at.product("scan to layer", model, inner);
+  at.gemm("steps and states of the scan", num(m.step_rank + 2 * m.state), inner);
+  at.gemm("steps of channels", inner, num(m.step_rank));
+  at.gemm("scan to layer", model, inner);
   at.add("scan", ForwardPass{channels, 4 * channels * kHalf, channels * kHalf, 6 * num(m.state)}, 1,
          2, true);
 }
@@ -133,8 +133,8 @@ void add_prefill(const Layer& at, const LatentAttention& a, const PrefillShape& 
   const double heads = num(a.heads) / at.tensor();
   const double keys = s.keys > 0 ? std::max(s.keys, s.tokens) : s.tokens;
   at.add("latent to keys and values",
-         ForwardProduct{1, s.sequences * keys, heads * num(a.nope_width + a.value_width),
-                        num(a.kv_rank), at.served.formats.products});
+         ForwardGemm{1, s.sequences * keys, heads * num(a.nope_width + a.value_width),
+                     num(a.kv_rank), at.served.formats.gemms});
   PrefillWork work;
   work.batch = s.sequences;
   work.tokens = s.tokens;
@@ -156,7 +156,7 @@ void add_decode(const Layer& at, const GroupedQueryAttention& a, const DecodeSha
   work.heads = num(a.heads) / at.tensor();
   work.kv_heads = std::ceil(num(a.kv_heads) / at.tensor());
   work.width = num(a.head_width);
-  work.key_values = work.products = 2 * work.width;
+  work.key_values = work.gemms = 2 * work.width;
   work.window = num(a.window);
   work.fp8_cache = at.served.formats.fp8_cache;
   work.engine = at.served.engine;
@@ -166,7 +166,7 @@ void add_decode(const Layer& at, const GroupedQueryAttention& a, const DecodeSha
 void add_decode(const Layer& at, const LatentAttention& a, const DecodeShape& s) {
   const double heads = num(a.heads) / at.tensor(), latent = num(a.kv_rank);
   at.add("queries to the latent",
-         ForwardProduct{heads, s.sequences, latent, num(a.nope_width), ProductFormat::Half});
+         ForwardGemm{heads, s.sequences, latent, num(a.nope_width), GemmFormat::Half});
   DecodeWork work;
   work.batch = s.sequences;
   work.keys = a.indexer ? std::min(s.keys, num(a.indexer->top_keys)) : s.keys;
@@ -174,13 +174,13 @@ void add_decode(const Layer& at, const LatentAttention& a, const DecodeShape& s)
   work.kv_heads = 1;
   work.width = latent + num(a.rope_width);
   work.key_values = latent + num(a.rope_width);
-  work.products = 2 * latent + num(a.rope_width);
+  work.gemms = 2 * latent + num(a.rope_width);
   work.latent = true;
   work.fp8_cache = at.served.formats.fp8_cache;
   work.engine = at.served.engine;
   at.add("attention of one token", work, 1, 4);
   at.add("latent to values",
-         ForwardProduct{heads, s.sequences, num(a.value_width), latent, ProductFormat::Half});
+         ForwardGemm{heads, s.sequences, num(a.value_width), latent, GemmFormat::Half});
 }
 
 }  // namespace
@@ -191,8 +191,8 @@ void forward_parts::add_mixer_rows(const Layer& at) {
   const bool has_mixer = !std::holds_alternative<std::monostate>(at.layer.mixer);
   // One sum serves both halves of a parallel layer.
   if (has_mixer && at.tensor() > 1 && !at.layer.parallel) {
-    at.add("sum over ranks",
-           ForwardExchange{Collective::AllReduce, at.rows * num(at.served.network.width) * kHalf});
+    at.add("sum over ranks", ForwardCommunication{Collective::AllReduce,
+                                                  at.rows * num(at.served.network.width) * kHalf});
   }
 }
 

@@ -14,13 +14,13 @@ struct Layer {
            bool is_guess = false) const {
     out.push_back({name, std::move(work), times * count, launches, is_guess});
   }
-  void product(std::string_view name, double n, double k) const {
-    add(name, ForwardProduct{1, rows, n, k, served.formats.products});
+  void gemm(std::string_view name, double n, double k) const {
+    add(name, ForwardGemm{1, rows, n, k, served.formats.gemms});
   }
   [[nodiscard]] double tensor() const { return static_cast<double>(served.sharing.tensor); }
 };
 
-/// Products of the mixer, and the sum over tensor ranks after it.
+/// GEMMs of the mixer, and the sum over tensor ranks after it.
 void add_mixer_rows(const Layer& at);
 void add_feed_forward(const Layer& at);
 

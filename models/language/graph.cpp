@@ -94,11 +94,9 @@ TensorId mixed(const GraphParts& parts, const std::string& name, TensorId x,
 
 TensorId fed(const GraphParts& parts, const std::string& name, TensorId x,
              const LanguageFeedForward& part) {
-  const bool is_mixture = std::holds_alternative<ExpertFeedForward>(part);
+  const bool is_moe = std::holds_alternative<ExpertFeedForward>(part);
   return std::visit(
-      [&](const auto& f) {
-        return feed_forward(parts, name + (is_mixture ? ".moe" : ".mlp"), x, f);
-      },
+      [&](const auto& f) { return feed_forward(parts, name + (is_moe ? ".moe" : ".mlp"), x, f); },
       part);
 }
 
@@ -233,7 +231,7 @@ NetworkGraph language_graph(const LanguageNetwork& network, const LanguageGraphS
   std::optional<TensorId> bias;
   if (network.head_bias) bias = b.weight("lm_head.bias", {network.vocabulary});
   TensorId logits = b.linear("lm_head", x, head, bias);
-  if (sizes.training && sizes.casts_as_written) logits = b.widen("logits.float", logits);
+  if (sizes.training && sizes.casts_as_written) logits = b.upcast("logits.float", logits);
   b.graph().outputs = {logits};
   return std::move(b).take();
 }

@@ -23,10 +23,10 @@ struct LanguageGraphSizes {
 /// cast to 32 bits (modeling_llama.py: LlamaRMSNorm, eager_attention_forward, logits.float()). Fused: one op over views of heads, the keys shared by the heads of a group; a window, a block
 /// or chosen keys make a mask that is read; linear positions (ALiBi) and sinks, which PyTorch's kernels lack, keep to steps.
 /// Composed: PyTorch's own steps with keys and values repeated (AttentionKernels). Sparse: all in one kernel, and chosen keys of latent attention are read as latents that all heads share (DeepSeek-V3.2).
-/// Experts run one by one where their source does, else as products of all experts at once, every expert with an even
+/// Experts run one by one where their source does, else as GEMMs of all experts at once, every expert with an even
 /// share of the tokens; with fewer tokens than experts, as many experts as can be met. Recurrences (gated delta rule,
 /// state space) are ops of kind Scan. Prediction layers are not run.
-/// Throws InputError naming the network: tokens beyond learned positions or 2^20, sizes whose product is too large.
+/// Throws InputError naming the network: tokens beyond learned positions or 2^20, sizes whose GEMM is too large.
 [[nodiscard]] NetworkGraph language_graph(const LanguageNetwork& network,
                                           const LanguageGraphSizes& sizes);
 

@@ -50,7 +50,7 @@ bool is_fused(const GraphParts& parts, bool sinks) {
   return parts.attention == AttentionKernels::Fused && !sinks && !parts.alibi;
 }
 
-/// batch x heads x tokens x width: kernels of fused attention read heads in place, products want them side by side.
+/// batch x heads x tokens x width: kernels of fused attention read heads in place, GEMMs want them side by side.
 TensorId heads_of(const GraphParts& parts, const std::string& name, TensorId x, const Heads& heads,
                   bool fused) {
   const Shape shape = parts.b.shape(x);
@@ -88,8 +88,8 @@ TensorId placed(const GraphParts& parts, const std::string& name, TensorId x,
   return after ? root_mean_square(parts, name + ".norm", x, false) : x;
 }
 
-QueriesKeysValues by_one_product(const GraphParts& parts, const std::string& name, TensorId x,
-                                 const GroupedQueryAttention& a) {
+QueriesKeysValues by_one_gemm(const GraphParts& parts, const std::string& name, TensorId x,
+                              const GroupedQueryAttention& a) {
   GraphBuilder& b = parts.b;
   const std::int64_t batch = b.shape(x)[0], tokens = b.shape(x)[1];
   const std::int64_t channels = (a.heads + 2 * a.kv_heads) * a.head_width;
@@ -104,8 +104,8 @@ QueriesKeysValues by_one_product(const GraphParts& parts, const std::string& nam
           .value = part[2]};
 }
 
-QueriesKeysValues by_three_products(const GraphParts& parts, const std::string& name, TensorId x,
-                                    const GroupedQueryAttention& a) {
+QueriesKeysValues by_three_gemms(const GraphParts& parts, const std::string& name, TensorId x,
+                                 const GroupedQueryAttention& a) {
   GraphBuilder& b = parts.b;
   const std::int64_t queries = a.heads * a.head_width, others = a.kv_heads * a.head_width;
   const Heads heads{a.heads, a.head_width}, shared{a.kv_heads, a.head_width};
@@ -277,7 +277,7 @@ TensorId mix(const GraphParts& parts, const std::string& name, TensorId x,
              const GroupedQueryAttention& a) {
   GraphBuilder& b = parts.b;
   const QueriesKeysValues in =
-      a.packed ? by_one_product(parts, name, x, a) : by_three_products(parts, name, x, a);
+      a.packed ? by_one_gemm(parts, name, x, a) : by_three_gemms(parts, name, x, a);
   TensorId y = is_composed(parts, a)      ? composed_group_attention(parts, name, in, a)
                : is_fused(parts, a.sinks) ? fused_group_attention(parts, name, in, a)
                                           : group_attention_by_steps(parts, name, in, a);
@@ -323,8 +323,8 @@ Latents latents_of(const GraphParts& parts, const std::string& name, TensorId x,
           .rope = rotate(parts, name + ".k_rope", kept[1], a.rope_width)};
 }
 
-/// A product per head with a weight of its own: batch x heads x tokens x in to the same with `out`.
-TensorId product_of_heads(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t out) {
+/// A GEMM per head with a weight of its own: batch x heads x tokens x in to the same with `out`.
+TensorId gemm_of_heads(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t out) {
   const Shape shape = b.shape(x);  // batch, heads, tokens, in
   const std::int64_t rows = shape[0] * shape[2];
   x = view(b, name + ".view", x, {shape[1], rows, shape[3]});
@@ -332,14 +332,14 @@ TensorId product_of_heads(GraphBuilder& b, const std::string& name, TensorId x, 
   return view(b, name + ".heads", x, {shape[0], shape[1], shape[2], out});
 }
 
-/// Each query reads the latents that it chose; products in and out of the latents' width stand for those of keys and
+/// Each query reads the latents that it chose; GEMMs in and out of the latents' width stand for those of keys and
 /// values (DeepSeek-V2, arXiv 2405.04434, section 2.1.2, absorbed).
 TensorId attend_to_chosen(const GraphParts& parts, const std::string& name, TensorId x,
                           const Latents& in, const LatentAttention& a) {
   GraphBuilder& b = parts.b;
   const std::int64_t batch = b.shape(x)[0], tokens = b.shape(x)[1];
   const TensorId chosen = chosen_keys(parts, name + ".indexer", x, in.low, a, parts.mask(0, false));
-  const TensorId absorbed = product_of_heads(b, name + ".k_b_proj", in.query_nope, a.kv_rank);
+  const TensorId absorbed = gemm_of_heads(b, name + ".k_b_proj", in.query_nope, a.kv_rank);
   const TensorId queries[] = {absorbed, in.query_rope};
   const TensorId keys[] = {view(b, name + ".latent.view", in.latent, {batch, 1, tokens, a.kv_rank}),
                            in.rope};
@@ -356,7 +356,7 @@ TensorId attend_to_chosen(const GraphParts& parts, const std::string& name, Tens
                              .value_width = a.kv_rank,
                              .chosen = a.indexer->top_keys});
   y = view(b, name + ".context.view", y, {batch, a.heads, tokens, a.kv_rank});
-  y = product_of_heads(b, name + ".v_b_proj", y, a.value_width);
+  y = gemm_of_heads(b, name + ".v_b_proj", y, a.value_width);
   return view(b, name + ".merge", y, {batch, tokens, a.heads * a.value_width});
 }
 

@@ -19,14 +19,14 @@ TensorId shared_experts(const GraphParts& parts, const std::string& name, Tensor
                b.activation(name + ".shared_gate.sigmoid", gate, "sigmoid"));
 }
 
-/// Products of the experts that have tokens, a batch of one matrix each; their weights are all there.
+/// GEMMs of the experts that have tokens, a batch of one matrix each; their weights are all there.
 struct GroupedExperts {
   GraphBuilder& b;
   const ExpertFeedForward& experts;
   std::int64_t met;   ///< experts that get tokens
   std::int64_t each;  ///< tokens of one of them
 
-  TensorId product(const std::string& name, TensorId x, std::int64_t out) const {
+  TensorId gemm(const std::string& name, TensorId x, std::int64_t out) const {
     const std::int64_t in = b.shape(x).back();
     const TensorId weight = b.weight(name + ".weight", {experts.experts, in, out});
     const MatMulAttributes attributes{.batch = met, .m = each, .n = out, .k = in};
@@ -43,9 +43,9 @@ struct GroupedExperts {
   }
 };
 
-/// Tokens sorted by expert, a product in and out of all experts at once, tokens sorted back and weighted, as
-/// transformers 5 runs mixtures (integrations/moe.py, grouped products). The activation reads both halves of a gated
-/// product in one kernel.
+/// Tokens sorted by expert, a GEMM in and out of all experts at once, tokens sorted back and weighted, as
+/// transformers 5 runs MoE networks (integrations/moe.py, grouped GEMMs). The activation reads both halves of a gated
+/// GEMM in one kernel.
 TensorId experts_at_once(const GraphParts& parts, const std::string& name, TensorId x,
                          const ExpertFeedForward& e) {
   GraphBuilder& b = parts.b;
@@ -70,7 +70,7 @@ TensorId experts_at_once(const GraphParts& parts, const std::string& name, Tenso
                          .attributes = ElementwiseAttributes{.name = "expand"},
                          .inputs = {x}},
                         {met, grouped.each, shape[2]});
-  y = grouped.product(name + ".experts.in", y, e.gated ? 2 * e.width : e.width);
+  y = grouped.gemm(name + ".experts.in", y, e.gated ? 2 * e.width : e.width);
   if (e.gated) {
     y = b.append({.name = name + ".experts.gate",
                   .kind = OpKind::Activation,
@@ -80,7 +80,7 @@ TensorId experts_at_once(const GraphParts& parts, const std::string& name, Tenso
   } else {
     y = activate(parts, name + ".experts", y);
   }
-  y = grouped.product(name + ".experts.out", y, shape[2]);
+  y = grouped.gemm(name + ".experts.out", y, shape[2]);
   return b.append({.name = name + ".unpermute",
                    .kind = OpKind::Binary,
                    .attributes = ElementwiseAttributes{.name = "combine"},

@@ -4,7 +4,7 @@
 
 #include "models/language/graph_parts.hpp"
 
-/// Layers with a state per sequence: products and convolution as ops, the recurrence as one op.
+/// Layers with a state per sequence: GEMMs and convolution as ops, the recurrence as one op.
 namespace tracecast::language {
 namespace {
 

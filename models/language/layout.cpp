@@ -142,7 +142,7 @@ ShardableNetwork shardable(const LanguageNetwork& network, std::string_view wher
     leave_out(result, layer.parallel, "attention and feed-forward side by side");
   }
   all_biases = all_biases && heads.all_biases();
-  leave_out(result, (some_biases || heads.some_biases()) && !all_biases, "biases of products");
+  leave_out(result, (some_biases || heads.some_biases()) && !all_biases, "biases of GEMMs");
   leave_out(result, network.prediction_layers > 0, "layers that predict further tokens");
   result.layout = {.layers = static_cast<int>(network.layers()),
                    .width = network.width,

@@ -12,7 +12,7 @@
 namespace tracecast {
 
 enum class LanguageNorm { Layer, RootMeanSquare };
-/// How a token's place is told.
+/// How a token's place is reported.
 enum class LanguagePositions {
   None,     ///< not at all, or by what the layers themselves compute
   Rotary,   ///< queries and keys are turned
@@ -35,12 +35,12 @@ struct GroupedQueryAttention {
   std::int64_t window = 0;
   /// The window is the block of that many tokens that the query lies in, not those before it.
   bool is_chunk = false;
-  bool packed = false;  ///< one product gives queries, keys and values
+  bool packed = false;  ///< one GEMM gives queries, keys and values
   bool input_biases = false, output_bias = false;
   HeadNorm head_norm{};
   bool head_norm_learned = true;  ///< norms of heads have a weight
   bool sinks = false;             ///< one learned score per head that no value belongs to
-  bool output_gate = false;  ///< results times a sigmoid that the queries' product gives besides
+  bool output_gate = false;       ///< results times a sigmoid that the queries' GEMM gives besides
   friend bool operator==(const GroupedQueryAttention&, const GroupedQueryAttention&) = default;
 };
 
@@ -55,7 +55,7 @@ struct SparseIndexer {
 /// heads share and `rope_width` turned ones are kept; a head's query and key are nope_width + rope_width wide.
 struct LatentAttention {
   std::int64_t heads = 1;
-  std::int64_t query_rank = 0;  ///< 0: queries by one product
+  std::int64_t query_rank = 0;  ///< 0: queries by one GEMM
   std::int64_t kv_rank = 1, nope_width = 1, rope_width = 1, value_width = 1;
   bool biases = false;
   std::optional<SparseIndexer> indexer{};
@@ -117,7 +117,7 @@ enum class LanguageActivation {
 /// One feed-forward for all tokens.
 struct DenseFeedForward {
   std::int64_t width = 1;
-  bool gated = true;  ///< two products in, one times the activation of the other, one product out
+  bool gated = true;  ///< two GEMMs in, one times the activation of the other, one GEMM out
   bool biases = false;
   friend bool operator==(const DenseFeedForward&, const DenseFeedForward&) = default;
 };
@@ -132,7 +132,7 @@ struct ExpertFeedForward {
   bool shared_gate = false;      ///< the shared experts' result times a sigmoid of its own
   bool sigmoid_scores = false;   ///< scores by sigmoid rather than softmax
   bool correction_bias = false;  ///< a number per expert that is added to scores for the choice
-  bool loops = false;  ///< its source runs expert by expert; else products of all experts at once
+  bool loops = false;  ///< its source runs expert by expert; else GEMMs of all experts at once
   friend bool operator==(const ExpertFeedForward&, const ExpertFeedForward&) = default;
 };
 
@@ -155,7 +155,7 @@ struct LanguageLayer {
 struct ParameterShares {
   double embedding = 0;     ///< words and learned positions
   double head = 0;          ///< words again where not tied, their bias
-  double mixers = 0;        ///< products of attention and recurrent layers
+  double mixers = 0;        ///< GEMMs of attention and recurrent layers
   double feed_forward = 0;  ///< dense ones, and shared experts
   double experts = 0;       ///< routed ones
   double router = 0;
@@ -175,10 +175,9 @@ struct WeightBits {
 struct LanguageNetwork {
   std::string family{};  ///< as the file's model_type names it
   std::int64_t width = 1, vocabulary = 1;
-  bool tied = false;       ///< the head is the table of words
-  bool head_bias = false;  ///< a bias per word
-  std::int64_t embedding_width =
-      0;  ///< of the table, where products lead from it and to it; 0: width
+  bool tied = false;                 ///< the head is the table of words
+  bool head_bias = false;            ///< a bias per word
+  std::int64_t embedding_width = 0;  ///< of the table, where GEMMs lead from it and to it; 0: width
   LanguagePositions positions = LanguagePositions::Rotary;
   std::int64_t position_rows = 0;  ///< of the learned table
   /// Cosines and sines of rotary positions carry a factor besides (YaRN, arXiv 2309.00071, section 3.4).
@@ -193,7 +192,7 @@ struct LanguageNetwork {
   std::vector<LanguageLayer> kinds{};  ///< distinct layers
   std::vector<std::uint32_t> order{};  ///< kind of every layer, first to last
   /// Layers that predict tokens further on (multi-token prediction), and their kind. They share words and head; each
-  /// has, besides its layer, norms of both its inputs and of its result and a product of 2 width to width.
+  /// has, besides its layer, norms of both its inputs and of its result and a GEMM of 2 width to width.
   std::int64_t prediction_layers = 0;
   std::uint32_t prediction_kind = 0;
   /// Parameters of an image's encoder and of what leads from it to the words; no layer of this network.
@@ -216,7 +215,7 @@ void check(const LanguageNetwork& network, std::string_view where);
 /// Adds a layer, its kind known already or new.
 void add_layer(LanguageNetwork& network, const LanguageLayer& layer);
 
-/// Parameters of one layer: products width x ..., biases, norms, convolutions, gates.
+/// Parameters of one layer: GEMMs width x ..., biases, norms, convolutions, gates.
 [[nodiscard]] ParameterShares layer_parameters(const LanguageNetwork& network,
                                                const LanguageLayer& layer);
 /// Parameters of the network, without prediction layers and encoders.

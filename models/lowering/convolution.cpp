@@ -150,7 +150,7 @@ class CandidateBuilder {
     candidate.kernels.push_back(std::move(kernel));
     return candidate.kernels.back();
   }
-  /// The whole product as one kernel on the library's convolution tiles.
+  /// The whole GEMM as one kernel on the library's convolution tiles.
   Kernel& append_main(Candidate& candidate, std::string_view name, const Formats& formats,
                       double saving = 1) {
     Kernel kernel;
@@ -172,9 +172,9 @@ class CandidateBuilder {
     return append(candidate, stream_kernel(name, kernel_class, pass_, formats_.storage, read,
                                            written, elements, operations));
   }
-  Kernel& append_products(Candidate& candidate, const Formats& formats, const MatrixWork& work) {
+  Kernel& append_gemms(Candidate& candidate, const Formats& formats, const MatrixWork& work) {
     return append(candidate,
-                  matrix_kernel("products", KernelClass::Convolution, pass_, formats, work));
+                  matrix_kernel("gemms", KernelClass::Convolution, pass_, formats, work));
   }
   void append_transpose(Candidate& candidate, std::string_view name, const Operand& from,
                         double to) {
@@ -231,24 +231,23 @@ class CandidateBuilder {
   }
 
   void add_tensor_core() {
-    const bool is_plain_product = a_.r == 1 && a_.s == 1 && a_.stride_h == 1 && a_.stride_w == 1 &&
-                                  a_.groups == 1 && a_.p == a_.h && a_.q == a_.w;
-    if (is_plain_product && layout_ == ImageLayout::Nchw &&
+    const bool is_plain_gemm = a_.r == 1 && a_.s == 1 && a_.stride_h == 1 && a_.stride_w == 1 &&
+                               a_.groups == 1 && a_.p == a_.h && a_.q == a_.w;
+    if (is_plain_gemm && layout_ == ImageLayout::Nchw &&
         multiplies_images_as_they_lie(architecture_, formats_.storage, cudnn_version_)) {
       const std::int64_t pixels = a_.p * a_.q;
       Candidate& candidate = add(Algorithm::ExplicitGemm, 1);
       switch (pass_) {
         case Pass::BackwardData:
-          append_products(candidate, formats_,
-                          {.batch = a_.n, .m = a_.c, .n = pixels, .k = a_.k, .transpose_a = true});
+          append_gemms(candidate, formats_,
+                       {.batch = a_.n, .m = a_.c, .n = pixels, .k = a_.k, .transpose_a = true});
           break;
         case Pass::BackwardWeights:
-          append_products(
-              candidate, formats_,
-              {.batch = 1, .m = a_.k, .n = a_.c, .k = a_.n * pixels, .transpose_b = true});
+          append_gemms(candidate, formats_,
+                       {.batch = 1, .m = a_.k, .n = a_.c, .k = a_.n * pixels, .transpose_b = true});
           break;
         default:
-          append_products(candidate, formats_, {.batch = a_.n, .m = a_.k, .n = pixels, .k = a_.c});
+          append_gemms(candidate, formats_, {.batch = a_.n, .m = a_.k, .n = pixels, .k = a_.c});
       }
       candidate.kernels.back().read =
           bytes(in1_.elements + in2_.elements);  // the filter once, not once per image
@@ -273,26 +272,26 @@ class CandidateBuilder {
   void add_image_loop() {
     const std::int64_t pixels = a_.p * a_.q, depth = a_.c / a_.groups * a_.r * a_.s;
     const std::int64_t filters = a_.k / a_.groups;
-    const double unfolded = number(a_.groups) * number(depth) * number(pixels);
+    const double im2col = number(a_.groups) * number(depth) * number(pixels);
     const bool is_pointwise = a_.r * a_.s == 1 && a_.stride_h * a_.stride_w == 1;
     Candidate& candidate = add(Algorithm::ExplicitGemm, 2);
     const auto add_unfolding = [&](std::string_view name, const Operand& image) {
       if (is_pointwise) return;
       Kernel& kernel = append_stream(candidate, name, bytes(image.elements),
-                                     bytes(unfolded * number(a_.n)), unfolded);
+                                     bytes(im2col * number(a_.n)), im2col);
       kernel.launches = a_.n;
-      candidate.workspace += bytes(unfolded);
+      candidate.workspace += bytes(im2col);
     };
-    MatrixWork product{.batch = 1, .m = filters, .n = pixels, .k = depth};
+    MatrixWork gemm{.batch = 1, .m = filters, .n = pixels, .k = depth};
     if (pass_ == Pass::BackwardData) {
-      product = {.batch = 1, .m = depth, .n = pixels, .k = filters, .transpose_a = true};
+      gemm = {.batch = 1, .m = depth, .n = pixels, .k = filters, .transpose_a = true};
     } else {
       if (pass_ == Pass::BackwardWeights) {
-        product = {.batch = 1, .m = filters, .n = depth, .k = pixels, .transpose_b = true};
+        gemm = {.batch = 1, .m = filters, .n = depth, .k = pixels, .transpose_b = true};
       }
       add_unfolding("im2col", x_);
     }
-    Kernel& kernel = append_products(candidate, cuda_formats_, product);
+    Kernel& kernel = append_gemms(candidate, cuda_formats_, gemm);
     const double launches = number(a_.n) * number(a_.groups);
     kernel.launches = a_.n * a_.groups;
     kernel.flops = kernel.flops * launches;
@@ -301,7 +300,7 @@ class CandidateBuilder {
     if (pass_ == Pass::BackwardData) add_unfolding("col2im", x_);
   }
 
-  /// Products of 8-bit integers with 32-bit sums; scaling back to 8 bits, bias and relu are the
+  /// GEMMs of 8-bit integers with 32-bit sums; scaling back to 8 bits, bias and relu are the
   /// epilogue. Channels lie in vectors of 4 (dp4a) or 32 (tensor cores), padded with zeros.
   void add_integer() {
     const std::int64_t depth = a_.c / a_.groups;
@@ -343,12 +342,12 @@ class CandidateBuilder {
 
   void add_explicit() {
     const double depth = number(a_.c) * number(a_.r) * number(a_.s);
-    const double unfolded = number(a_.n) * depth * number(a_.p) * number(a_.q);
+    const double im2col = number(a_.n) * depth * number(a_.p) * number(a_.q);
     Candidate& candidate = add(Algorithm::ExplicitGemm, 5);
     open_nchw(candidate);
-    append_stream(candidate, "im2col", bytes(in1_.elements), bytes(unfolded), unfolded);
-    append_main(candidate, "products", cuda_formats_).read = bytes(unfolded + in2_.elements);
-    candidate.workspace += bytes(unfolded);
+    append_stream(candidate, "im2col", bytes(in1_.elements), bytes(im2col), im2col);
+    append_main(candidate, "gemms", cuda_formats_).read = bytes(im2col + in2_.elements);
+    candidate.workspace += bytes(im2col);
     close_nchw(candidate);
   }
 
@@ -364,11 +363,11 @@ class CandidateBuilder {
   struct Spectra {
     double image = 0;        ///< complex values of one image and channel, of one tile
     double filter = 0;       ///< complex values of one pair of channels
-    std::int64_t batch = 1;  ///< products: one per frequency
+    std::int64_t batch = 1;  ///< GEMMs: one per frequency
     std::int64_t rows = 1;   ///< rows of an image that share a frequency
-    std::int64_t tiles = 1;  ///< passes through transform, product and transform back
+    std::int64_t tiles = 1;  ///< passes through transform, GEMM and transform back
   };
-  /// The three transforms and the product of complex matrices, one per frequency. Returns the size of the two
+  /// The three transforms and the GEMM of complex matrices, one per frequency. Returns the size of the two
   /// transformed operands, all tiles.
   Bytes append_fft(Candidate& candidate, const Spectra& spectra) {
     const double tiles = number(spectra.tiles);
@@ -378,13 +377,13 @@ class CandidateBuilder {
     const std::int64_t m = a_.n * spectra.rows;
     double in1 = x, in2 = w, out = y;
     // The factor 4 on the inner dimension: a complex multiply-add is four real ones.
-    MatrixWork products{.batch = spectra.batch, .m = m, .n = a_.k, .k = 4 * a_.c};
+    MatrixWork gemms{.batch = spectra.batch, .m = m, .n = a_.k, .k = 4 * a_.c};
     if (pass_ == Pass::BackwardData) {
       in1 = y, out = x;
-      products = {.batch = spectra.batch, .m = m, .n = a_.c, .k = 4 * a_.k};
+      gemms = {.batch = spectra.batch, .m = m, .n = a_.c, .k = 4 * a_.k};
     } else if (pass_ == Pass::BackwardWeights) {
       in2 = y, out = w;
-      products = {.batch = spectra.batch, .m = a_.k, .n = a_.c, .k = 4 * m};
+      gemms = {.batch = spectra.batch, .m = a_.k, .n = a_.c, .k = 4 * m};
     }
     open_nchw(candidate);
     append_transform(candidate, "data_tf", in1_.elements, in1, kTransform, spectra.tiles);
@@ -394,12 +393,12 @@ class CandidateBuilder {
                      pass_ == Pass::BackwardWeights ? spectra.tiles : 1);
     Formats formats = cuda_formats_;
     formats.math = Precision::Fp32;  // spectra are, whatever the images
-    Kernel& product = append_products(candidate, formats, products);
-    product.launches = spectra.tiles;
-    product.flops = product.flops * tiles;
+    Kernel& gemm = append_gemms(candidate, formats, gemms);
+    gemm.launches = spectra.tiles;
+    gemm.flops = gemm.flops * tiles;
     // The filter's spectrum is read again for every tile.
-    product.read = Bytes(8 * (pass_ == Pass::BackwardWeights ? in1 + in2 : in1 + in2 * tiles));
-    product.written = Bytes(8 * (pass_ == Pass::BackwardWeights ? out * tiles : out));
+    gemm.read = Bytes(8 * (pass_ == Pass::BackwardWeights ? in1 + in2 : in1 + in2 * tiles));
+    gemm.written = Bytes(8 * (pass_ == Pass::BackwardWeights ? out * tiles : out));
     append_transform(candidate, "output_tf", out_.elements, out, kTransform,
                      pass_ == Pass::BackwardWeights ? 1 : spectra.tiles);
     close_nchw(candidate);
@@ -488,21 +487,21 @@ class CandidateBuilder {
     const double tiles_w = points * number(a_.k) * number(a_.c / a_.groups);
     const std::int64_t depth_c = a_.c / a_.groups, depth_k = a_.k / a_.groups,
                        batch = t * t * a_.groups;
-    // Rows of the products come in blocks of 128 in cuDNN 7, but on Kepler (data/kernels/conv_cudnn_algos.csv.gz, 512
+    // Rows of the GEMMs come in blocks of 128 in cuDNN 7, but on Kepler (data/kernels/conv_cudnn_algos.csv.gz, 512
     // channels of 7x7 pixels, 8, 16, 32, 64, 128 images: 532, 533, 581, 833, 1466 us on TITAN Xp; alike on M60 and V100).
     constexpr std::int64_t kRows = 128;
     const bool in_blocks = cudnn_version_ < 8 && architecture_ != Architecture::Kepler;
     const std::int64_t rows = in_blocks ? ceil_divide(tiles, kRows) * kRows : tiles;
     double tiles_in1 = tiles_x, tiles_in2 = tiles_w, tiles_out = tiles_y;
-    MatrixWork products{.batch = batch, .m = rows, .n = depth_k, .k = depth_c};
+    MatrixWork gemms{.batch = batch, .m = rows, .n = depth_k, .k = depth_c};
     if (on_data) {
       std::swap(tiles_in1, tiles_out);
-      products = {.batch = batch, .m = rows, .n = depth_c, .k = depth_k};
+      gemms = {.batch = batch, .m = rows, .n = depth_c, .k = depth_k};
     } else if (pass_ == Pass::BackwardWeights) {
       tiles_in2 = tiles_y, tiles_out = tiles_w;
-      products = {.batch = batch, .m = depth_k, .n = depth_c, .k = tiles, .transpose_b = true};
+      gemms = {.batch = batch, .m = depth_k, .n = depth_c, .k = tiles, .transpose_b = true};
     }
-    // Additions per transformed value: a t x t tile passes through two t-wide matrix products with
+    // Additions per transformed value: a t x t tile passes through two t-wide GEMMs with
     // constants.
     const double operations = 2 * number(t);
     Candidate& candidate = add(Algorithm::WinogradNonfused, 7);
@@ -512,9 +511,9 @@ class CandidateBuilder {
                   tiles_in1 * number(m * m) / points, operations);
     append_stream(candidate, pass_ == Pass::BackwardWeights ? "delta_tf" : "filter_tf",
                   bytes(in2_.elements), bytes(tiles_in2), tiles_in2, operations);
-    Kernel& product = append_products(candidate, formats, products);
-    product.read = bytes(tiles_in1 + tiles_in2);
-    product.written = bytes(tiles_out);
+    Kernel& gemm = append_gemms(candidate, formats, gemms);
+    gemm.read = bytes(tiles_in1 + tiles_in2);
+    gemm.written = bytes(tiles_out);
     append_stream(candidate, "output_tf", bytes(tiles_out), bytes(out_.elements), out_.elements,
                   operations);
     candidate.workspace += bytes(tiles_x + tiles_y + tiles_w);

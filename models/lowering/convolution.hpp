@@ -18,22 +18,22 @@ namespace tracecast::lowering {
 ///   ImplicitPrecomputedGemm
 ///                      groups < c; a small kernel builds the offset table (two for weights);
 ///                      workspace 6 p q B from Volta on, 4 (c/groups) r s B before
-///   ExplicitGemm       forward, fp32: im2col, then one product; workspace e n c r s p q.
-///                      1x1, stride 1, on Ampere's tensor cores: a plain product, no im2col
+///   ExplicitGemm       forward, fp32: im2col, then one GEMM; workspace e n c r s p q.
+///                      1x1, stride 1, on Ampere's tensor cores: a plain GEMM, no im2col
 ///   Direct             groups == c: what cuDNN 7 runs as IMPLICIT_GEMM then
 ///   Fft                fp32, or fp16 in NCHW with spectra of fp32; stride 1, dilation 1, groups 1, filter > pad, padded image <= 256;
 ///                      F = power of two >= padded image, at least 16;
 ///                      S = F (F/2 + 1) complex values per plane, half a spectrum of real data;
-///                      kernels: flip the filter, transform both operands, S products of complex
+///                      kernels: flip the filter, transform both operands, S GEMMs of complex
 ///                      matrices, transform back; workspace 16 S (planes of both operands;
 ///                      forward: ck + nc)
 ///   FftTiling          as Fft, any image, filter <= 32, any stride forward (all outputs are
 ///                      computed, one in stride^2 kept): F = 32, S = 544,
 ///                      tiles = ceil(p1/(33-r)) ceil(q1/(33-s)) of the p1 x q1 outputs of stride 1,
-///                      each with its own transforms and products;
+///                      each with its own transforms and GEMMs;
 ///                      workspace 8 S (ck + n(c+k) min(tiles, 2)).
 ///                      Filters of one row, stride 1: transforms along rows only, 17 values for
-///                      every 32 of a row, 17 products over the n h rows of two of the ceil(q/(33-s)) tiles at a time;
+///                      every 32 of a row, 17 GEMMs over the n h rows of two of the ceil(q/(33-s)) tiles at a time;
 ///                      workspace 8 * 17 (ck + n(c+k) h min(ceil(q/(33-s)), 2))
 ///   WinogradFused      3x3, stride 1, dilation 1, forward and backward data: F(2x2,3x3), 2.25
 ///                      times fewer multiplications; workspace 100 (c/groups) k + 4 k B
@@ -50,7 +50,7 @@ namespace tracecast::lowering {
 /// Developer Guide, cudnnConvolutionForward: the INT8 configurations allow this algorithm alone).
 ///
 /// The workspace formulas reproduce what cuDNN 7.6 reports for forward convolutions on V100 and K80
-/// (tests/models/lowering/workspace_test.cpp). A complex product counts as a real one with 4 k:
+/// (tests/models/lowering/workspace_test.cpp). A complex GEMM counts as a real one with 4 k:
 /// 8 operations per multiply-add.
 ///
 /// On tensor cores cuDNN computes in NHWC: NCHW operands and results pass through transposes, whose

@@ -17,7 +17,7 @@ struct WorkPrinter {
                    w.operations_per_element);
   }
   void operator()(const MatrixWork& w) const {
-    fmt::format_to(out, "product batch={} m={} n={} k={} {}{}{}", w.batch, w.m, w.n, w.k,
+    fmt::format_to(out, "GEMM batch={} m={} n={} k={} {}{}{}", w.batch, w.m, w.n, w.k,
                    w.transpose_a ? 't' : 'n', w.transpose_b ? 't' : 'n',
                    w.by_early_library ? " early" : "");
   }
@@ -27,14 +27,14 @@ struct WorkPrinter {
                    a.n, a.c, a.h, a.w, a.k, a.r, a.s, a.p, a.q, a.stride_h, a.stride_w, a.groups);
   }
   void operator()(const RecurrentWork& w) const {
-    fmt::format_to(out, "recurrent steps={} cells={} m={} n={} k={}{}", w.steps, w.cells,
-                   w.product.m, w.product.n, w.product.k, w.persistent ? " persistent" : "");
+    fmt::format_to(out, "recurrent steps={} cells={} m={} n={} k={}{}", w.steps, w.cells, w.gemm.m,
+                   w.gemm.n, w.gemm.k, w.persistent ? " persistent" : "");
     if (w.projection > 0) fmt::format_to(out, " projection={}", w.projection);
   }
   void operator()(const AttentionWork& w) const {
     const AttentionAttributes& a = w.shape;
-    fmt::format_to(out, "attention batch={} heads={} queries={} keys={} width={} products={}{}",
-                   a.batch, a.heads, a.queries, a.keys, a.width, w.products,
+    fmt::format_to(out, "attention batch={} heads={} queries={} keys={} width={} GEMMs={}{}",
+                   a.batch, a.heads, a.queries, a.keys, a.width, w.gemms,
                    a.causal ? " causal" : "");
     if (a.value_width > 0) fmt::format_to(out, " value_width={}", a.value_width);
     if (a.window > 0) fmt::format_to(out, " window={}", a.window);

@@ -26,11 +26,11 @@ void choose_sixteen(Formats& formats, const GpuTraits& gpu) {
   choose_math(formats, sixteen, gpu);
 }
 
-/// 16 bits in memory, products and weights narrower.
-void choose_narrow(Formats& formats, Precision narrow, const GpuTraits& gpu) {
+/// 16 bits in memory, GEMMs and weights narrower.
+void choose_low_precision(Formats& formats, Precision low_precision, const GpuTraits& gpu) {
   choose_sixteen(formats, gpu);
-  choose_math(formats, narrow, gpu);
-  formats.operands = formats.weights = narrow;
+  choose_math(formats, low_precision, gpu);
+  formats.operands = formats.weights = low_precision;
   formats.weights_are_ready = true;
 }
 
@@ -66,23 +66,23 @@ Formats choose_formats(PrecisionMode mode, const GpuTraits& gpu) {
       choose_math(formats, Precision::Int8, gpu);
       break;
     case PrecisionMode::Fp8Block:
-      choose_narrow(formats, Precision::Fp8, gpu);
-      formats.product_weights = WeightFormat::Blocks;
+      choose_low_precision(formats, Precision::Fp8, gpu);
+      formats.gemm_weights = WeightFormat::Blocks;
       break;
     case PrecisionMode::Nvfp4:
     case PrecisionMode::Mxfp4:
-      choose_narrow(formats, Precision::Fp4, gpu);
+      choose_low_precision(formats, Precision::Fp4, gpu);
       break;
     case PrecisionMode::Int8Weights:
       choose_sixteen(formats, gpu);
       formats.weights = Precision::Int8;
-      formats.product_weights = WeightFormat::Int8;
+      formats.gemm_weights = WeightFormat::Int8;
       formats.weights_are_ready = true;
       break;
     case PrecisionMode::Int4Weights:
       choose_sixteen(formats, gpu);
       formats.weights = Precision::Fp4;  // half a byte, whatever the code
-      formats.product_weights = WeightFormat::Int4;
+      formats.gemm_weights = WeightFormat::Int4;
       formats.weights_are_ready = true;
       break;
   }

@@ -14,23 +14,23 @@ struct Formats {
   /// Of activations and gradients without Tensor::is_wide, where that mark decides.
   std::optional<Precision> unmarked_storage{};
   Precision weights = Precision::Fp32;  ///< weights, their gradients and optimizer states in memory
-  Precision operands = Precision::Fp32;  ///< what products read; cast before where not as stored
-  Precision math = Precision::Fp32;      ///< arithmetic of matrix products and convolutions
+  Precision operands = Precision::Fp32;  ///< what GEMMs read; cast before where not as stored
+  Precision math = Precision::Fp32;      ///< arithmetic of GEMMs and convolutions
   MathUnit unit = MathUnit::CudaCore;    ///< where that arithmetic runs
   Precision cuda_core_math =
-      Precision::Fp32;  ///< arithmetic of the same products off the tensor cores
+      Precision::Fp32;  ///< arithmetic of the same GEMMs off the tensor cores
 
-  /// Attention of 32-bit operands on tensor cores: each operand as the sum of two tf32 values, three products for one.
+  /// Attention of 32-bit operands on tensor cores: each operand as the sum of two tf32 values, three GEMMs for one.
   bool splits_attention = false;
-  WeightFormat product_weights = WeightFormat::AsOperands;
-  bool weights_are_ready = false;  ///< kept as products read them: made so before the first step
+  WeightFormat gemm_weights = WeightFormat::AsOperands;
+  bool weights_are_ready = false;  ///< kept as GEMMs read them: made so before the first step
 
   /// Weights are kept wider than they are used: a cast per weight and step, and one per weight
   /// gradient.
   [[nodiscard]] bool casts_weights() const {
     return !weights_are_ready && element_size(weights) != element_size(storage);
   }
-  /// Products read narrower operands than memory holds: a cast per operand.
+  /// GEMMs read narrower operands than memory holds: a cast per operand.
   [[nodiscard]] bool casts_operands() const {
     return element_size(operands) != element_size(storage);
   }
@@ -41,14 +41,14 @@ struct Formats {
 ///   tf32        fp32 in memory, tf32 on tensor cores; without them fp32
 ///   amp         fp16 in memory, weights and states fp32
 ///   fp16, bf16  everything in that format
-///   fp8         bf16 in memory, products of fp8 operands with bf16 results
+///   fp8         bf16 in memory, GEMMs of fp8 operands with bf16 results
 ///   int8        everything in one byte (inference)
-///   fp8_block   bf16 in memory, weights and products in fp8 with scales per block (inference)
+///   fp8_block   bf16 in memory, weights and GEMMs in fp8 with scales per block (inference)
 ///   nvfp4, mxfp4  the same in fp4
-///   int8_wo, int4_wo  16 bits in memory and in products, weights in 8 or 4 bits (inference)
+///   int8_wo, int4_wo  16 bits in memory and in GEMMs, weights in 8 or 4 bits (inference)
 /// Half-width arithmetic runs on tensor cores where there are any of that format; else on CUDA
 /// cores where their half rate exceeds the fp32 rate (GP100, not GP102); else as fp32 arithmetic on
-/// half-width data. Attention in one kernel of 32-bit operands runs on tensor cores that take tf32, whatever the products' mode
+/// half-width data. Attention in one kernel of 32-bit operands runs on tensor cores that take tf32, whatever the GEMMs' mode
 /// (PyTorch 2 source, mem_eff_attention/gemm_kernel_utils.h: OpMultiplyAddFastF32). A mode that the GPU lacks altogether is replaced before (choose_precision).
 [[nodiscard]] Formats choose_formats(PrecisionMode mode, const GpuTraits& gpu);
 

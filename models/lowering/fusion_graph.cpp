@@ -65,7 +65,7 @@ class Builder {
       case OpKind::ConvTranspose:
       case OpKind::Linear:
       case OpKind::MatMul:
-        return add_product(op);
+        return add_gemm(op);
       case OpKind::BatchNorm:
       case OpKind::LayerNorm:
       case OpKind::InstanceNorm:
@@ -194,12 +194,11 @@ class Builder {
     current_[op.outputs.front().index] = current_[op.inputs.front().index];
   }
 
-  void add_product(const Op& op) {
+  void add_gemm(const Op& op) {
     graph_.keeps_kernels[entry_] = true;
     const auto* conv = std::get_if<ConvAttributes>(&op.attributes);
-    const auto* product = std::get_if<MatMulAttributes>(&op.attributes);
-    const bool has_bias =
-        conv != nullptr ? conv->has_bias : product != nullptr && product->has_bias;
+    const auto* gemm = std::get_if<MatMulAttributes>(&op.attributes);
+    const bool has_bias = conv != nullptr ? conv->has_bias : gemm != nullptr && gemm->has_bias;
     Node node;
     node.reads = all_inputs(op);
     node.writes = {current_[op.outputs.front().index]};
@@ -366,7 +365,7 @@ class Builder {
           writes.push_back(current_[output.index]);
         }
       }
-      // Ten rounds of Philox, two products of 64 bits and two logical operations each, as 32-bit results, and one number kept of the
+      // Ten rounds of Philox, two GEMMs of 64 bits and two logical operations each, as 32-bit results, and one number kept of the
       // four that they give; the comparison and the scale. Source: Triton, python/triton/language/random.py, rand.
       constexpr double kDrawing = 10 * (2 * 2 + 2) + 2;
       return add_loop("dropout", KernelClass::Elementwise, {x}, std::move(writes),

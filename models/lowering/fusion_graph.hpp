@@ -63,13 +63,13 @@ struct FusionGraph {
 ///                backward: two sums (reduction of x and dy), dx (loop over x and dy)
 ///   layer norm   the same by rows, backward with a second reduction, down the rows, for the weights
 ///   softmax      maximum, sum of exponentials (two reductions), quotient (loop); backward: dot
-///                product (reduction of y and dy), dx (loop); loss: softmax, then the label's entry
-/// Bias is a loop after its product (or its epilogue), its gradient a reduction of dy; an update is a
+///                GEMM (reduction of y and dy), dx (loop); loss: softmax, then the label's entry
+/// Bias is a loop after its GEMM (or its epilogue), its gradient a reduction of dy; an update is a
 /// loop over weight, gradient and states, an L2 loss in front of it a reduction of the weight.
-/// Gradients of weights stay in the format of the product that wrote them: the cast is the update's.
+/// Gradients of weights stay in the format of the GEMM that wrote them: the cast is the update's.
 /// Sources: tensorflow/compiler/xla/service/batchnorm_expander.cc; softmax and layer norm are
 /// compositions of elementary ops in tf2xla (kernels/softmax_op.cc) and in Keras.
-/// Needs a framework with a compiler; its products were lowered without these pieces.
+/// Needs a framework with a compiler; its GEMMs were lowered without these pieces.
 [[nodiscard]] FusionGraph build_fusion_graph(const Context& context, const LoweredStep& step);
 
 }  // namespace tracecast::lowering

@@ -40,7 +40,7 @@ inline Kernel reduction_kernel(std::string_view name, KernelClass kernel_class, 
   return kernel;
 }
 
-/// A product on the unit that `formats` chose: reads `formats.operands`, writes `formats.storage`;
+/// A GEMM on the unit that `formats` chose: reads `formats.operands`, writes `formats.storage`;
 /// compulsory bytes are A, B, C.
 inline Kernel matrix_kernel(std::string_view name, KernelClass kernel_class, Pass pass,
                             const Formats& formats, const MatrixWork& work) {

@@ -33,13 +33,13 @@ struct Context {
 /// Kernels of each kind of op, in launch order. Bytes are compulsory ones: every operand once.
 /// Convolution and bias: see convolution.hpp; these are the small kernels round it.
 
-/// Linear and MatMul, all passes: the attributes describe the product that is computed
+/// Linear and MatMul, all passes: the attributes describe the GEMM that is computed
 /// (models/training.hpp).
-[[nodiscard]] std::vector<Kernel> lower_product(const Context& context, const Op& op);
+[[nodiscard]] std::vector<Kernel> lower_gemm(const Context& context, const Op& op);
 /// Attention in one kernel. Forward: Q, K, V in, Y out. Backward: rows of dY and Y multiplied and summed first, then
-/// the scores again and five products. Source: Dao, "FlashAttention-2", arXiv 2307.08691, algorithms 1 and 2.
+/// the scores again and five GEMMs. Source: Dao, "FlashAttention-2", arXiv 2307.08691, algorithms 1 and 2.
 [[nodiscard]] std::vector<Kernel> lower_attention(const Context& context, const Op& op);
-/// Recurrences over tokens, chunk by chunk. Per chunk of C tokens and head, multiply-adds of the products:
+/// Recurrences over tokens, chunk by chunk. Per chunk of C tokens and head, multiply-adds of the GEMMs:
 ///   state space, as mamba_ssm runs it (ssd_combined.py): states C K V, scores C C K per group, outputs C V (K + C/2); backward the
 ///   first two again, then 4 of C K V, 2 of C C V / 2 and 2 of C C K per group
 ///   gated delta rule, as flash-linear-attention runs it (chunk.py): C C K, an inverse, C C (K + V), 2 of C K V in a chain over chunks,
@@ -65,7 +65,7 @@ struct Context {
 /// reductions, unknown ops.
 [[nodiscard]] std::vector<Kernel> lower_streaming(const Context& context, const Op& op);
 
-/// Tables whose rows are looked up and summed, a mixture's routing, rows scattered back; attention over edges and the
+/// Tables whose rows are looked up and summed, an MoE's routing, rows scattered back; attention over edges and the
 /// drawing of edges (sparse.cpp).
 /// Edge attention in one kernel each way (FrameworkFusion::edge_attention): every edge reads its source's values; backward it adds to
 /// the source's gradient, in 32 bits, which are cleared before and cast afterwards. Else op by op, as DGL's GATConv runs it: vectors

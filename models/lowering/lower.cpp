@@ -12,7 +12,7 @@
 #include "models/lowering/gradient_fusion.hpp"
 #include "models/lowering/kernels.hpp"
 #include "models/lowering/layers.hpp"
-#include "models/lowering/narrow_operands.hpp"
+#include "models/lowering/low_precision_operands.hpp"
 #include "models/lowering/normalization_fusion.hpp"
 #include "models/lowering/pair_fusion.hpp"
 #include "models/lowering/precision_plan.hpp"
@@ -44,8 +44,8 @@ class Lowering {
     if (context_.framework.backward.adds_gradients_in_convolutions && context_.is_training) {
       gradient_fusion_ = lowering::fuse_gradient_sums(context_.graph);
     }
-    if (context_.framework.fusion.pair_products) {
-      pair_fusion_ = lowering::fuse_pair_products(context_.graph);
+    if (context_.framework.fusion.pair_gemms) {
+      pair_fusion_ = lowering::fuse_pair_gemms(context_.graph);
     }
     step_.ops.reserve(ops.size());
     for (std::uint32_t i = 0; i < ops.size(); ++i) {
@@ -68,7 +68,7 @@ class Lowering {
         return lower_convolution(id, op);
       case OpKind::Linear:
       case OpKind::MatMul:
-        return append(id, lower_product(context_, op));
+        return append(id, lower_gemm(context_, op));
       case OpKind::Attention:
         return append(id, lower_attention(context_, op));
       case OpKind::Scan:
@@ -124,7 +124,7 @@ class Lowering {
     append(id, std::vector<Kernel>{});
     const auto& pairs = pair_fusion_->kernels[id.index];
     if (!pairs) return;
-    step_.ops.back().candidates.front().kernels = {lower_pair_products(context_, *pairs)};
+    step_.ops.back().candidates.front().kernels = {lower_pair_gemms(context_, *pairs)};
     step_.ops.back().keeps_kernels = true;
   }
 
@@ -435,8 +435,10 @@ Context make_context(const NetworkGraph& graph, const FrameworkProfile& framewor
                      const PrecisionPlan& plan) {
   bool is_training = graph.training_mode;
   for (const Op& op : graph.ops()) is_training = is_training || op.pass != Pass::Forward;
-  return {
-      .graph = graph, .framework = framework, .formats = plan.narrow, .is_training = is_training};
+  return {.graph = graph,
+          .framework = framework,
+          .formats = plan.low_precision,
+          .is_training = is_training};
 }
 
 }  // namespace
@@ -448,7 +450,7 @@ LoweredStep lower(const NetworkGraph& graph, const FrameworkProfile& framework,
   const Context context = make_context(graph, framework, plan);
   LoweredStep step = Lowering(context, plan, gpu).run();
   if (framework.compiler) step = lowering::fuse(context, std::move(step));
-  if (framework.fusion.operand_casts && plan.narrow.casts_operands() && context.is_training)
+  if (framework.fusion.operand_casts && plan.low_precision.casts_operands() && context.is_training)
     lowering::join_operand_casts(context, step);
   step.first_alike = lowering::find_alike(step.ops);
   return step;

@@ -60,11 +60,11 @@ class PairFinder {
     }
   }
 
-  void look_at(OpId id, const Op& product) {
-    const auto& a = std::get<MatMulAttributes>(product.attributes);
-    if (product.inputs.size() != 2 || product.inputs[0] != product.inputs[1] || a.m != a.n) return;
+  void look_at(OpId id, const Op& gemm) {
+    const auto& a = std::get<MatMulAttributes>(gemm.attributes);
+    if (gemm.inputs.size() != 2 || gemm.inputs[0] != gemm.inputs[1] || a.m != a.n) return;
     std::vector<OpId> parts = {id};
-    const auto gather = reader_behind_views(product.outputs.front(), parts);
+    const auto gather = reader_behind_views(gemm.outputs.front(), parts);
     if (!gather || graph_.op(*gather).kind != OpKind::Gather) return;
     parts.push_back(*gather);
     const auto join = reader_behind_views(graph_.op(*gather).outputs.front(), parts);
@@ -72,7 +72,7 @@ class PairFinder {
     parts.push_back(*join);
     PairKernel forward{.at = *join,
                        .pass = Pass::Forward,
-                       .reads = vectors_of(product.inputs.front(), parts),
+                       .reads = vectors_of(gemm.inputs.front(), parts),
                        .writes = graph_.op(*join).outputs,
                        .vectors = static_cast<double>(a.m),
                        .width = static_cast<double>(a.k),
@@ -144,9 +144,9 @@ class PairFinder {
 
 /// Instructions of the warp that has a sample, counted in the sources of pair_fusion.hpp. Tiles of 16 by 16:
 ///   forward   per vector and 128 values a load, a store and two addresses; per 16 values of width and tile row two fragments
-///             of 4 loads, per tile two products; per tile 8 stores; per vector a row of products: load, conversion, store, 6 for places
+///             of 4 loads, per tile two GEMMs; per tile 8 stores; per vector a row of GEMMs: load, conversion, store, 6 for places
 ///   backward  per vector the same loads, a row of the gradient's matrix, 15 for each of its places at most; per 16 values of width
-///             and tile row a fragment of 4 loads, per tile two products, per tile row 8 stores and 16 rows of load, conversion and
+///             and tile row a fragment of 4 loads, per tile two GEMMs, per tile row 8 stores and 16 rows of load, conversion and
 ///             store, two at a time
 double warp_instructions(const PairKernel& pairs) {
   const double rows = pairs.vectors, tiles = std::ceil(rows / 16),
@@ -160,9 +160,9 @@ double warp_instructions(const PairKernel& pairs) {
 
 }  // namespace
 
-PairFusion fuse_pair_products(const NetworkGraph& graph) { return PairFinder(graph).find(); }
+PairFusion fuse_pair_gemms(const NetworkGraph& graph) { return PairFinder(graph).find(); }
 
-Kernel lower_pair_products(const Context& context, const PairKernel& pairs) {
+Kernel lower_pair_gemms(const Context& context, const PairKernel& pairs) {
   constexpr double kWarp = 32;
   Bytes read{}, written{};
   double elements = 0;
@@ -171,14 +171,13 @@ Kernel lower_pair_products(const Context& context, const PairKernel& pairs) {
     written += context.bytes(tensor);
     elements += context.elements(tensor);
   }
-  Kernel kernel = stream_kernel("pair_products", KernelClass::BatchedGemm, pairs.pass,
+  Kernel kernel = stream_kernel("pair_gemms", KernelClass::BatchedGemm, pairs.pass,
                                 context.formats.storage, read, written, elements);
   kernel.math = context.formats.math;
   kernel.unit = context.formats.unit;
   kernel.flops = Flops(2 * pairs.samples * pairs.vectors * pairs.vectors * pairs.width);
   auto& work = std::get<StreamWork>(kernel.work);
-  work.operations_per_element =
-      0;  // the products are the tensor cores', their issue is counted here
+  work.operations_per_element = 0;  // the GEMMs are the tensor cores', their issue is counted here
   if (elements > 0) {
     work.instructions_per_element = warp_instructions(pairs) * kWarp * pairs.samples / elements;
   }

@@ -30,13 +30,13 @@ PrecisionChoice made_beforehand(PrecisionMode asked, bool trains, const GpuTrait
   const bool is_fp4 = asked == PrecisionMode::Nvfp4 || asked == PrecisionMode::Mxfp4;
   if (is_fp4 && !gpu.has(Precision::Fp4, MathUnit::TensorCore)) {
     return {.mode = PrecisionMode::Int4Weights,
-            .fallback = "FP4 needs Blackwell: weights in 4 bits, products in 16 bits instead"};
+            .fallback = "FP4 needs Blackwell: weights in 4 bits, GEMMs in 16 bits instead"};
   }
   if (asked == PrecisionMode::Fp8Block && !gpu.has(Precision::Fp8, MathUnit::TensorCore)) {
     return {.mode = PrecisionMode::Int8Weights,
             .fallback =
                 "FP8 needs compute capability 8.9 (Ada, Hopper): weights in 8 bits, "
-                "products in 16 bits instead"};
+                "GEMMs in 16 bits instead"};
   }
   return {.mode = asked};
 }

@@ -57,7 +57,7 @@ class Planner {
 
   /// Autocast: see PrecisionPlan.
   void plan_mixed(std::span<const std::string> wide_words) {
-    widen_inputs();
+    upcast_inputs();
     for_each_op([&](const Op& op) {
       if (is_convolution(op) || op.kind == OpKind::Linear || op.kind == OpKind::MatMul ||
           op.kind == OpKind::Attention || op.kind == OpKind::EdgeAttention ||
@@ -71,30 +71,30 @@ class Planner {
   }
 
   void plan_integer(bool wide_ends) {
-    if (wide_ends) widen_inputs();
-    find_last_products();
-    std::vector<bool> raw(graph_.tensors().size(), false);  // no product since the input
+    if (wide_ends) upcast_inputs();
+    find_last_gemms();
+    std::vector<bool> raw(graph_.tensors().size(), false);  // no GEMM since the input
     for (std::size_t t = 0; t < raw.size(); ++t) {
       raw[t] = graph_.tensors()[t].role == TensorRole::Input;
     }
     std::uint32_t index = 0;
     for_each_op([&](const Op& op) {
       const bool last = is_last_[index++];
-      const bool product = is_convolution(op) || op.kind == OpKind::Linear;
+      const bool gemm = is_convolution(op) || op.kind == OpKind::Linear;
       const bool after_input = std::any_of(op.inputs.begin(), op.inputs.end(),
                                            [&](TensorId input) { return raw[input.index]; });
-      if (!product) {
+      if (!gemm) {
         for (const TensorId output : op.outputs) raw[output.index] = after_input;
       }
       const bool at_an_end = last || (after_input && is_convolution(op));
-      if (product) return (wide_ends && at_an_end) || !has_weight(graph_, op);
+      if (gemm) return (wide_ends && at_an_end) || !has_weight(graph_, op);
       if (!passes_integers(op)) return true;
       const auto [any, all, count] = wide_inputs(op);
       return count == 0 || all;
     });
   }
 
-  /// Products with a weight, experts' among them, whose sides are multiples of 16 (rows: 8) are the narrow ones; storage
+  /// GEMMs with a weight, experts' among them, whose sides are multiples of 16 (rows: 8) are the narrow ones; storage
   /// does not differ. Source: Transformer Engine, user guide, FP8 primer, "supported layers"; GroupedLinear.
   void plan_eight_bit_float() {
     for_each_op([&](const Op& op) {
@@ -106,8 +106,8 @@ class Planner {
     });
   }
 
-  /// Convolutions and recurrent layers, which are cuDNN's, in TF32; products, cuBLAS's, in FP32.
-  void plan_tf32_without_products() {
+  /// Convolutions and recurrent layers, which are cuDNN's, in TF32; GEMMs, cuBLAS's, in FP32.
+  void plan_tf32_without_gemms() {
     for_each_op([](const Op& op) { return !is_convolution(op) && op.kind != OpKind::Recurrent; });
   }
 
@@ -128,7 +128,7 @@ class Planner {
     plan_.kept.resize(graph_.tensors().size());
     for (std::size_t t = 0; t < plan_.kept.size(); ++t) {
       const bool wide = is_image_or_gradient(graph_.tensors()[t]) && wide_tensor_[t];
-      plan_.kept[t] = wide ? plan_.wide.storage : plan_.narrow.storage;
+      plan_.kept[t] = wide ? plan_.wide.storage : plan_.low_precision.storage;
     }
     // Weights are kept as the op that reads them wants them, or wide where the graph says so.
     for (std::uint32_t i = 0; i < graph_.ops().size(); ++i) {
@@ -160,7 +160,7 @@ class Planner {
     return found;
   }
 
-  void widen_inputs() {
+  void upcast_inputs() {
     for (std::size_t t = 0; t < wide_tensor_.size(); ++t) {
       wide_tensor_[t] = graph_.tensors()[t].role == TensorRole::Input;
     }
@@ -181,8 +181,8 @@ class Planner {
     }
   }
 
-  /// Products whose result reaches the network's output through no other product.
-  void find_last_products() {
+  /// GEMMs whose result reaches the network's output through no other GEMM.
+  void find_last_gemms() {
     const auto ops = graph_.ops();
     is_last_.assign(ops.size(), false);
     std::vector<bool> reaches(graph_.tensors().size(), false);
@@ -233,31 +233,31 @@ class Planner {
 PrecisionPlan plan_precision(const NetworkGraph& graph, const FrameworkProfile& framework,
                              const GpuTraits& gpu, PrecisionMode mode, bool wide_ends) {
   PrecisionPlan plan;
-  plan.narrow = plan.wide = choose_formats(mode, gpu);
+  plan.low_precision = plan.wide = choose_formats(mode, gpu);
   Planner planner(graph, plan);
   switch (mode) {
     case PrecisionMode::Amp:
-      // Wide ops see fp32; no product is among them.
+      // Wide ops see fp32; no GEMM is among them.
       if (framework.compiler) break;  // its fused kernels read one format and write another
       plan.wide = choose_formats(PrecisionMode::Fp32, gpu);
       plan.scales_loss = true;
       planner.plan_mixed(framework.precision.wide_ops);
       break;
     case PrecisionMode::Tf32:
-      if (framework.precision.tf32_products) break;
+      if (framework.precision.tf32_gemms) break;
       plan.wide = choose_formats(PrecisionMode::Fp32, gpu);
-      planner.plan_tf32_without_products();
+      planner.plan_tf32_without_gemms();
       break;
     case PrecisionMode::Fp16:
     case PrecisionMode::Bf16:
-      // Products of wide operands are rare: TF32 where a program in 16 bits allows it. A guess.
+      // GEMMs of wide operands are rare: TF32 where a program in 16 bits allows it. A guess.
       plan.wide = choose_formats(
-          gpu.has(Precision::Tf32, MathUnit::TensorCore) && framework.precision.tf32_products
+          gpu.has(Precision::Tf32, MathUnit::TensorCore) && framework.precision.tf32_gemms
               ? PrecisionMode::Tf32
               : PrecisionMode::Fp32,
           gpu);
-      plan.wide.weights = plan.narrow.weights;
-      plan.wide.unmarked_storage = plan.narrow.storage;
+      plan.wide.weights = plan.low_precision.weights;
+      plan.wide.unmarked_storage = plan.low_precision.storage;
       plan.casts_are_ops = true;
       planner.plan_as_marked();
       break;

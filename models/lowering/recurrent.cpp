@@ -11,7 +11,7 @@ namespace {
 /// Operations per element of the elementwise kernel: a sigmoid or tanh takes about ten (streaming.cpp).
 constexpr double kOperationsPerGate = 12;
 constexpr std::int64_t kMostRecords = 64;
-/// cuDNN version from which products of single steps split their inner dimension: up to 6 the time of a step goes with
+/// cuDNN version from which GEMMs of single steps split their inner dimension: up to 6 the time of a step goes with
 /// the inner dimension alone, in 7.6 it does not. Source: data/kernels/rnn.csv, rows of P100 and V100.
 constexpr double kFirstSplitting = 7;
 
@@ -55,14 +55,14 @@ class Layers {
     kernels_.push_back(weight_cast(context_, op_.pass, weights));
   }
 
-  void product(const char* name, const MatrixWork& work) {
+  void gemm(const char* name, const MatrixWork& work) {
     kernels_.push_back(matrix_kernel(name, KernelClass::Gemm, op_.pass, context_.formats, work));
   }
 
   void inputs_of(int layer) {
     if (!is_forward() || !reads_input(layer)) return;
     for (std::int64_t d = 0; d < a_.directions(); ++d) {
-      product(
+      gemm(
           "inputs",
           {.m = rows(), .n = a_.gates() * a_.hidden, .k = a_.input_of(layer), .transpose_b = true});
     }
@@ -111,15 +111,15 @@ class Layers {
     const std::int64_t gates = a_.gates() * a_.hidden;
     const double elements = static_cast<double>(a_.batch * a_.hidden);
     const auto g = static_cast<double>(a_.gates());
-    // Forward: both products in, state in and out, h out, gates out in training. Backward: gates, states and two
+    // Forward: both GEMMs in, state in and out, h out, gates out in training. Backward: gates, states and two
     // gradients in, gate gradients and the state's out.
     double words = is_forward() ? 2 * g + 3 + (context_.is_training ? g : 0) : 2 * g + 5;
     if (a_.gates() == 1) words = is_forward() ? 3 : 4;
     RecurrentWork work;
     work.steps = steps;
     work.cells = cells;
-    work.product = is_forward() ? MatrixWork{.m = a_.batch, .n = gates, .k = a_.output()}
-                                : MatrixWork{.m = a_.batch, .n = a_.output(), .k = gates};
+    work.gemm = is_forward() ? MatrixWork{.m = a_.batch, .n = gates, .k = a_.output()}
+                             : MatrixWork{.m = a_.batch, .n = a_.output(), .k = gates};
     work.projection = a_.projection;
     work.elements = elements;
     work.elementwise_bytes = words * elements * element_size(context_.formats.storage).in_bytes();
@@ -135,10 +135,10 @@ class Layers {
     const double m = static_cast<double>(a_.batch);
     const double projected = static_cast<double>(a_.hidden) * static_cast<double>(a_.projection);
     const double weights =
-        static_cast<double>(work.product.n) * static_cast<double>(work.product.k) + projected;
+        static_cast<double>(work.gemm.n) * static_cast<double>(work.gemm.k) + projected;
     const Bytes size = element_size(context_.formats.storage);
     const double weight_reads = persistent_ ? static_cast<double>(cells) : times;
-    const double state = m * static_cast<double>(work.product.n + work.product.k);
+    const double state = m * static_cast<double>(work.gemm.n + work.gemm.k);
     Kernel kernel;
     kernel.name = "steps";
     kernel.kernel_class = KernelClass::Recurrent;
@@ -163,7 +163,7 @@ class Layers {
     const bool wants_first = op_.outputs.size() > 1 && reads_input(0);
     for (int layer = a_.layers - 1; layer >= (wants_first ? 0 : 1); --layer) {
       for (std::int64_t d = 0; d < a_.directions(); ++d) {
-        product("input_grad", {.m = rows(), .n = a_.input_of(layer), .k = a_.gates() * a_.hidden});
+        gemm("input_grad", {.m = rows(), .n = a_.input_of(layer), .k = a_.gates() * a_.hidden});
       }
       dropout_before(layer);
     }
@@ -174,13 +174,13 @@ class Layers {
     for (int layer = 0; layer < a_.layers; ++layer) {
       for (std::int64_t d = 0; d < a_.directions(); ++d) {
         if (reads_input(layer)) {
-          product("input_weights",
-                  {.m = gates, .n = a_.input_of(layer), .k = rows(), .transpose_a = true});
+          gemm("input_weights",
+               {.m = gates, .n = a_.input_of(layer), .k = rows(), .transpose_a = true});
         }
-        product("state_weights", {.m = gates, .n = a_.output(), .k = rows(), .transpose_a = true});
+        gemm("state_weights", {.m = gates, .n = a_.output(), .k = rows(), .transpose_a = true});
         if (a_.projection > 0) {
-          product("projection",
-                  {.m = a_.projection, .n = a_.hidden, .k = rows(), .transpose_a = true});
+          gemm("projection",
+               {.m = a_.projection, .n = a_.hidden, .k = rows(), .transpose_a = true});
         }
         if (a_.biases > 0) {
           kernels_.push_back(bias_gradient(

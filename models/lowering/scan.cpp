@@ -32,24 +32,24 @@ class Scan {
     group_scores("bmm_chunk");
     if (pass_ == Pass::Forward) {
       // Within the chunk (half of it is in the future) and from the state before it, in one kernel.
-      product("chunk_scan", tiles(), chunk_, a_.value_width, a_.key_width + half(chunk_),
-              scores_bytes() + states_bytes(), values_bytes());
+      gemm("chunk_scan", tiles(), chunk_, a_.value_width, a_.key_width + half(chunk_),
+           scores_bytes() + states_bytes(), values_bytes());
       return std::move(kernels_);
     }
-    product("scan_dstates", tiles(), a_.value_width, a_.key_width, chunk_, values_bytes(),
-            states_bytes());
+    gemm("scan_dstates", tiles(), a_.value_width, a_.key_width, chunk_, values_bytes(),
+         states_bytes());
     pass_states("passing_bwd");
-    product("scan_dx", tiles(), chunk_, a_.value_width, a_.key_width + half(chunk_),
-            values_bytes() + states_bytes(), values_bytes());
-    product("state_db", tiles(), chunk_, a_.key_width, a_.value_width,
-            values_bytes() + states_bytes(), keys_bytes());
-    product("scan_dc", tiles(), chunk_, a_.key_width, a_.value_width,
-            values_bytes() + states_bytes(), keys_bytes());
-    product("scan_dcb", tiles(), chunk_, half(chunk_), a_.value_width, values_bytes() * 2.0,
-            scores_bytes());
+    gemm("scan_dx", tiles(), chunk_, a_.value_width, a_.key_width + half(chunk_),
+         values_bytes() + states_bytes(), values_bytes());
+    gemm("state_db", tiles(), chunk_, a_.key_width, a_.value_width, values_bytes() + states_bytes(),
+         keys_bytes());
+    gemm("scan_dc", tiles(), chunk_, a_.key_width, a_.value_width, values_bytes() + states_bytes(),
+         keys_bytes());
+    gemm("scan_dcb", tiles(), chunk_, half(chunk_), a_.value_width, values_bytes() * 2.0,
+         scores_bytes());
     for (int i = 0; i < 2; ++i) {
-      product("bmm_bwd", a_.batch * chunks_ * a_.groups, chunk_, a_.key_width, chunk_,
-              scores_bytes() + keys_bytes(), keys_bytes());
+      gemm("bmm_bwd", a_.batch * chunks_ * a_.groups, chunk_, a_.key_width, chunk_,
+           scores_bytes() + keys_bytes(), keys_bytes());
     }
     return std::move(kernels_);
   }
@@ -57,39 +57,36 @@ class Scan {
   std::vector<Kernel> gated_delta() && {
     const std::int64_t k = a_.key_width, v = a_.value_width;
     // The triangular system of each chunk: k k^T, its inverse, then both right sides.
-    product("scaled_kkt", tiles(), chunk_, chunk_, k, keys_bytes(), head_scores_bytes());
+    gemm("scaled_kkt", tiles(), chunk_, chunk_, k, keys_bytes(), head_scores_bytes());
     kernels_.push_back(stream_kernel(
         "solve_tril", KernelClass::Other, pass_, Precision::Fp32, head_scores_bytes(),
         head_scores_bytes(), whole(tiles()) * whole(chunk_) * whole(chunk_), whole(chunk_) / 3));
-    product("recompute_w_u", tiles(), chunk_, k + v, chunk_,
-            head_scores_bytes() + values_bytes() + keys_bytes(),
-            values_bytes() + wide_keys_bytes());
+    gemm("recompute_w_u", tiles(), chunk_, k + v, chunk_,
+         head_scores_bytes() + values_bytes() + keys_bytes(), values_bytes() + wide_keys_bytes());
     chain("delta_states", 2);
     if (pass_ == Pass::Forward) {
-      product("scores", tiles(), chunk_, chunk_, k, keys_bytes() * 2.0, Bytes(0));
-      product("outputs", tiles(), chunk_, v, k + chunk_,
-              keys_bytes() + states_bytes() + values_bytes(), values_bytes());
+      gemm("scores", tiles(), chunk_, chunk_, k, keys_bytes() * 2.0, Bytes(0));
+      gemm("outputs", tiles(), chunk_, v, k + chunk_,
+           keys_bytes() + states_bytes() + values_bytes(), values_bytes());
       return std::move(kernels_);
     }
-    product("dv_local", tiles(), chunk_, v, k + chunk_, keys_bytes() * 2.0 + values_bytes(),
-            values_bytes());
+    gemm("dv_local", tiles(), chunk_, v, k + chunk_, keys_bytes() * 2.0 + values_bytes(),
+         values_bytes());
     chain("delta_dstates", 3);
     // dq, dk and dw each from states and from the chunk, ds from values; then both right sides back.
-    product("dqkwg", tiles(), chunk_, k, 3 * v + 2 * chunk_,
-            states_bytes() * 2.0 + values_bytes() * 2.0 + keys_bytes() * 2.0,
-            wide_keys_bytes() * 3.0);
-    product("ds", tiles(), chunk_, chunk_, v + k, values_bytes() * 2.0, Bytes(0));
-    product("wy_bwd", tiles(), chunk_, k + v, 2 * chunk_,
-            wide_keys_bytes() * 2.0 + values_bytes() * 2.0, wide_keys_bytes() + values_bytes());
-    product("dA", tiles(), chunk_, chunk_, k + v + 2 * chunk_, head_scores_bytes(),
-            wide_keys_bytes());
+    gemm("dqkwg", tiles(), chunk_, k, 3 * v + 2 * chunk_,
+         states_bytes() * 2.0 + values_bytes() * 2.0 + keys_bytes() * 2.0, wide_keys_bytes() * 3.0);
+    gemm("ds", tiles(), chunk_, chunk_, v + k, values_bytes() * 2.0, Bytes(0));
+    gemm("wy_bwd", tiles(), chunk_, k + v, 2 * chunk_,
+         wide_keys_bytes() * 2.0 + values_bytes() * 2.0, wide_keys_bytes() + values_bytes());
+    gemm("dA", tiles(), chunk_, chunk_, k + v + 2 * chunk_, head_scores_bytes(), wide_keys_bytes());
     return std::move(kernels_);
   }
 
   /// States of single channels: no matrices. One kernel goes through the tokens, every state's element by itself; the
   /// backward pass makes the states again. Source: mamba, csrc/selective_scan (selective_scan_fwd_kernel.cuh, _bwd_).
   std::vector<Kernel> selective() && {
-    constexpr double kOperations = 6;  // an exponential, two products, two sums, the product with C
+    constexpr double kOperations = 6;  // an exponential, two GEMMs, two sums, the GEMM with C
     const bool goes_back = pass_ != Pass::Forward;
     const double elements = tokens() * whole(a_.heads * a_.key_width);
     const double times = goes_back ? 2.0 : 1.0;
@@ -133,8 +130,8 @@ class Scan {
     return Bytes(4.0 * tokens() * whole(a_.heads * chunk_));
   }
 
-  void product(std::string_view name, std::int64_t batch, std::int64_t m, std::int64_t n,
-               std::int64_t k, Bytes read, Bytes written) {
+  void gemm(std::string_view name, std::int64_t batch, std::int64_t m, std::int64_t n,
+            std::int64_t k, Bytes read, Bytes written) {
     Kernel kernel = matrix_kernel(name, KernelClass::BatchedGemm, pass_, formats_,
                                   {.batch = batch, .m = m, .n = n, .k = k});
     kernel.read = read;
@@ -142,12 +139,12 @@ class Scan {
     kernels_.push_back(std::move(kernel));
   }
   void chunk_states() {
-    product("chunk_state", tiles(), a_.value_width, a_.key_width, chunk_,
-            values_bytes() + keys_bytes(), states_bytes());
+    gemm("chunk_state", tiles(), a_.value_width, a_.key_width, chunk_,
+         values_bytes() + keys_bytes(), states_bytes());
   }
   void group_scores(std::string_view name) {
-    product(name, a_.batch * chunks_ * a_.groups, chunk_, chunk_, a_.key_width, keys_bytes() * 2.0,
-            scores_bytes());
+    gemm(name, a_.batch * chunks_ * a_.groups, chunk_, chunk_, a_.key_width, keys_bytes() * 2.0,
+         scores_bytes());
   }
   /// States of chunks added up in order, element by element.
   void pass_states(std::string_view name) {
@@ -155,10 +152,10 @@ class Scan {
     add_chain(name, {.chains = std::max(1.0, states / kStateBlock), .steps = whole(chunks_)},
               states_bytes(), states_bytes());
   }
-  /// A state per head and block of values goes through all chunks, `products` of chunk x key width x block in each.
-  void chain(std::string_view name, double products) {
+  /// A state per head and block of values goes through all chunks, `gemms` of chunk x key width x block in each.
+  void chain(std::string_view name, double gemms) {
     const double block = std::min(kDeltaBlock, whole(a_.value_width));
-    const double flops = 2 * products * whole(chunk_) * whole(a_.key_width) * block;
+    const double flops = 2 * gemms * whole(chunk_) * whole(a_.key_width) * block;
     const double blocks = std::max(1.0, whole(a_.value_width) / block);
     add_chain(name,
               {.chains = whole(a_.batch * a_.heads) * blocks,

@@ -15,8 +15,9 @@ std::vector<Kernel> lower_bag(const Context& context, const Op& op) {
   const double out = context.output_elements(op);
   const double ids = context.elements(op.inputs.front());
   if (op.pass != Pass::Forward) {
-    return {stream_kernel("spread_rows", KernelClass::Embedding, op.pass, context.formats.storage,
-                          context.input_bytes(op), context.output_bytes(op), out)};
+    return {stream_kernel("uncertainty_rows", KernelClass::Embedding, op.pass,
+                          context.formats.storage, context.input_bytes(op),
+                          context.output_bytes(op), out)};
   }
   const double width = context.elements(op.inputs[1]) /
                        static_cast<double>(context.graph.tensor(op.inputs[1]).shape[0]);
@@ -75,7 +76,7 @@ std::vector<Kernel> lower_scatter(const Context& context, const Op& op) {
                         context.bytes(op.inputs[1]), element_size(data) * cleared, cleared)};
 }
 
-/// Kernels of an op over edges: what they move is told in values of `width` (a node's) or `heads` (an edge's).
+/// Kernels of an op over edges: what they move is reported in values of `width` (a node's) or `heads` (an edge's).
 class EdgeKernels {
  public:
   EdgeKernels(const Context& context, const Op& op)
@@ -116,7 +117,7 @@ class EdgeKernels {
     return kernel;
   }
 
-  /// A product and an addition for the score, and for the sum.
+  /// A GEMM and an addition for the score, and for the sum.
   void add_joined() {
     const double rows = edges() * width_, results = destinations() * width_;
     add_by_edges("edge_attention", KernelClass::Reduction, rows + results, results + edge_values(),
@@ -135,8 +136,8 @@ class EdgeKernels {
     kernel.written += wide * (touched + destinations() * width_);
     std::get<StreamWork>(kernel.work).additions = rows;
     if (element_size(context_.formats.storage) == wide) return;
-    Kernel& narrow = add("cast", KernelClass::Elementwise, 0, nodes, nodes);
-    narrow.read = wide * nodes;
+    Kernel& low_precision = add("cast", KernelClass::Elementwise, 0, nodes, nodes);
+    low_precision.read = wide * nodes;
   }
 
   void add_stepwise() {

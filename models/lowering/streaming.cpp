@@ -56,7 +56,7 @@ Kernel pass_through(const Context& context, const Op& op, std::string_view name,
                        context.output_elements(op), operations);
 }
 
-/// Where operands lie otherwise than the result, one that is broadcast among them, threads find each element's place by division.
+/// Where operands lie otherwise than the result, one that is broadcast among them, threads find each element's place by parallel layout.
 Kernel strided(const Context& context, Kernel kernel) {
   std::get<StreamWork>(kernel.work).instructions_per_element =
       context.framework.kernels.strided_instructions;
@@ -214,8 +214,8 @@ std::vector<Kernel> lower_copy(const Context& context, const Op& op, std::string
 std::vector<Kernel> lower_cast(const Context& context, const Op& op) {
   Kernel kernel = pass_through(context, op, "cast", KernelClass::Elementwise);
   const Tensor& from = context.graph.tensor(op.inputs.front());
-  const bool widens = !from.is_wide && context.graph.tensor(op.outputs.front()).is_wide;
-  return {widens ? strided(context, std::move(kernel)) : std::move(kernel)};
+  const bool upcasts = !from.is_wide && context.graph.tensor(op.outputs.front()).is_wide;
+  return {upcasts ? strided(context, std::move(kernel)) : std::move(kernel)};
 }
 
 /// PyTorch's x^n has the gradient dy * (n * x^(n - 1)), each step a kernel (torch/csrc/autograd/FunctionsManual.cpp, pow_backward).

@@ -103,7 +103,7 @@ std::vector<Dimension> read_dimensions(const NamedValue& input, std::string_view
 
 /// Colours, height, width: one image, as detection networks of torchvision take them. Sequences of three samples look the
 /// same where steps and features are of like size; they are much rarer.
-bool is_lone_image(const std::vector<Dimension>& dimensions, bool is_integer) {
+bool is_single_image(const std::vector<Dimension>& dimensions, bool is_integer) {
   constexpr std::int64_t kLeast = 64;
   if (dimensions.size() != 3 || is_integer || dimensions[0].size != 3) return false;
   const std::int64_t height = dimensions[1].size.value_or(kAssumedImage);
@@ -138,7 +138,7 @@ void place_axes(std::vector<Dimension>& dimensions, std::string_view input, bool
     place(is_channels_last ? 1 : 2, Axis::Image);
     place(is_channels_last ? 2 : 3, Axis::Image);
     place(is_channels_last ? 3 : 1, Axis::Channels);
-  } else if (is_lone_image(dimensions, is_integer)) {
+  } else if (is_single_image(dimensions, is_integer)) {
     place(0, Axis::Channels);
     place(1, Axis::Image);
     place(2, Axis::Image);

@@ -19,7 +19,7 @@ struct Sizes {
   std::vector<Shape> inputs;  ///< one for each of Program::inputs
 };
 
-/// What walking a program at the file's own sizes found: where a constant with a baked-in size is told from one
+/// What walking a program at the file's own sizes found: where a constant with a baked-in size is reported from one
 /// that means what it says.
 struct Reference {
   std::int64_t batch = 1;
@@ -75,7 +75,7 @@ class Interpreter {
   void assume(std::string text);         ///< one line of the warnings, each once
   void count_unknown(std::string name);  ///< an operator without a cost model
 
-  /// The Add `node` became the bias of the product it reads (see layers.cpp).
+  /// The Add `node` became the bias of the GEMM it reads (see layers.cpp).
   void mark_merged(std::uint32_t node) { is_merged_[node] = true; }
   [[nodiscard]] bool is_merged(std::uint32_t node) const { return is_merged_[node]; }
 

@@ -1,4 +1,4 @@
-// Layers with weights, products, pooling, normalisation.
+// Layers with weights, GEMMs, pooling, normalisation.
 #include "models/onnx/layers.hpp"
 
 #include <algorithm>
@@ -162,7 +162,7 @@ bool conv_transpose(const Call& call) {
   return true;
 }
 
-/// Throws InputError that names the sizes that fit when a product's inner dimensions disagree.
+/// Throws InputError that names the sizes that fit when a GEMM's inner dimensions disagree.
 void check_features(const Call& call, std::size_t input, std::int64_t found,
                     std::int64_t expected) {
   if (found == expected) return;
@@ -175,7 +175,7 @@ void check_features(const Call& call, std::size_t input, std::int64_t found,
                    fits);
 }
 
-/// The Add that reads nothing but this product and a constant vector of its width: the bias of the layer, which
+/// The Add that reads nothing but this GEMM and a constant vector of its width: the bias of the layer, which
 /// exporters write as an operator of its own.
 struct BiasAdd {
   std::uint32_t node;
@@ -279,7 +279,7 @@ bool einsum_of_one(const Call& call, const std::string& from, const std::string&
   return true;
 }
 
-/// Products of two operands: labels of both and the result are stacked, labels of both but not the result are
+/// GEMMs of two operands: labels of both and the result are stacked, labels of both but not the result are
 /// summed over, labels of one are its rows or columns. Anything else (a trace, a sum over one operand's own label,
 /// broadcasting dots) is bounded like an unknown operator.
 bool einsum(const Call& call) {
@@ -315,16 +315,16 @@ bool einsum(const Call& call) {
     }
     dim = y[i];
   }
-  MatMulAttributes product;
+  MatMulAttributes gemm;
   const auto has = [](const std::string& labels, char label) {
     return labels.find(label) != std::string::npos;
   };
   for (const char label : a) {
     const std::int64_t dim = size[static_cast<unsigned char>(label)];
     if (has(b, label)) {
-      (has(out, label) ? product.batch : product.k) *= dim;
+      (has(out, label) ? gemm.batch : gemm.k) *= dim;
     } else if (has(out, label)) {
-      product.m *= dim;
+      gemm.m *= dim;
     } else {
       return false;
     }
@@ -332,17 +332,17 @@ bool einsum(const Call& call) {
   for (const char label : b) {
     if (has(a, label)) continue;
     if (!has(out, label)) return false;
-    product.n *= size[static_cast<unsigned char>(label)];
+    gemm.n *= size[static_cast<unsigned char>(label)];
   }
   Shape result;
   for (const char label : out) {
     if (!has(a, label) && !has(b, label)) return false;
     result.push_back(size[static_cast<unsigned char>(label)]);
   }
-  const bool is_layer = product.batch == 1 && call.input(1).is_constant();
+  const bool is_layer = gemm.batch == 1 && call.input(1).is_constant();
   Op op{.name = call.name(),
         .kind = is_layer ? OpKind::Linear : OpKind::MatMul,
-        .attributes = product,
+        .attributes = gemm,
         .inputs = {call.tensor(0), is_layer ? call.parameter(1) : call.tensor(1)}};
   call.set(0, call.build().append(std::move(op), std::move(result)));
   return true;

@@ -46,7 +46,7 @@ bool matmul_integer(const Call& call) { return matmul_from(call, {.x = 0, .weigh
 bool qlinear_matmul(const Call& call) { return matmul_from(call, {.x = 0, .weight = 3}); }
 bool qgemm(const Call& call) { return gemm_from(call, {.x = 0, .weight = 3, .bias = 6}); }
 
-/// A product, then the bias that the same operator adds.
+/// A GEMM, then the bias that the same operator adds.
 bool add_bias(const Call& call, std::size_t at) {
   if (!call.has_input(at)) return true;
   const TensorId y = *call.run.value(call.node.outputs[0]).tensor;

@@ -8,7 +8,7 @@
 namespace tracecast::onnx {
 namespace {
 
-/// Dimensions [in_first, in_last) of the input and [out_first, out_last) of the output with equal products.
+/// Dimensions [in_first, in_last) of the input and [out_first, out_last) of the output with equal GEMMs.
 struct Group {
   std::size_t in_first, in_last, out_first, out_last;
 };
@@ -44,17 +44,17 @@ std::vector<Group> match_groups(const Shape& in, const Shape& out) {
   return groups;
 }
 
-std::int64_t product(const Shape& shape, std::size_t first, std::size_t last) {
+std::int64_t gemm(const Shape& shape, std::size_t first, std::size_t last) {
   std::int64_t count = 1;
   for (std::size_t i = first; i < last; ++i) count *= shape[i];
   return count;
 }
 
-/// Changes one dimension of out[first, last) so that the product becomes `wanted`: `preferred` if it can, else the first
+/// Changes one dimension of out[first, last) so that the GEMM becomes `wanted`: `preferred` if it can, else the first
 /// that can.
 bool grow_one(Shape& out, std::size_t first, std::size_t last, std::int64_t wanted,
               std::optional<std::size_t> preferred) {
-  const std::int64_t now = product(out, first, last);
+  const std::int64_t now = gemm(out, first, last);
   if (now == wanted) return true;
   const auto grow = [&](std::size_t k) {
     const std::int64_t others = now / out[k];
@@ -91,8 +91,8 @@ std::optional<Shape> follow_reshape(const Shape& own_in, const Shape& own_out, c
   const std::vector<Group> groups = match_groups(own_in, own_out);
   if (groups.empty()) return std::nullopt;
   for (const Group& group : groups) {
-    const std::int64_t wanted = product(in, group.in_first, group.in_last);
-    const std::int64_t own = product(own_in, group.in_first, group.in_last);
+    const std::int64_t wanted = gemm(in, group.in_first, group.in_last);
+    const std::int64_t own = gemm(own_in, group.in_first, group.in_last);
     if (wanted == own) continue;
     std::size_t first = group.out_first;
     std::int64_t rest = wanted;

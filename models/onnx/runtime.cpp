@@ -19,7 +19,7 @@ namespace {
 using Use = Interpreter::Use;
 using zoo_builders::Heads;
 
-/// A product with operands transposed by attributes.
+/// A GEMM with operands transposed by attributes.
 bool fused_matmul(const Call& call) {
   const bool transpose_a = call.node.integer("transA", 0) != 0;
   const bool transpose_b = call.node.integer("transB", 0) != 0;

@@ -50,9 +50,9 @@ void find_scale_layers(NetworkGraph& graph) {
   for (const Op& op : graph.ops()) {
     if (op.kind != OpKind::BatchNorm || op.inputs.size() < 3) continue;
     const std::int64_t channels = element_count(graph.tensor(op.inputs[1]).shape);
-    const Op* product = sole_reader(op);
-    if (product == nullptr || !is_per_channel(graph, *product, "mul", channels)) continue;
-    const Op* sum = sole_reader(*product);
+    const Op* gemm = sole_reader(op);
+    if (gemm == nullptr || !is_per_channel(graph, *gemm, "mul", channels)) continue;
+    const Op* sum = sole_reader(*gemm);
     if (sum == nullptr || !is_per_channel(graph, *sum, "add", channels)) continue;
     for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
       const TensorId id = op.inputs[i];

@@ -45,7 +45,7 @@ Shape resolve_target(const Shape& from, const Integers& target, bool zero_is_zer
     shape[*open] = 0;
   } else {
     throw InputError("target " + to_string(target), "an input of " + to_string(from),
-                     "dimensions whose product divides the input's elements");
+                     "dimensions whose GEMM divides the input's elements");
   }
   return shape;
 }

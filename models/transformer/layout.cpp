@@ -8,7 +8,7 @@ namespace {
 
 double num(std::int64_t value) { return static_cast<double>(value); }
 
-/// Weights of products in and out of a feed-forward of that width.
+/// Weights of GEMMs in and out of a feed-forward of that width.
 double feed_forward_weights(const TransformerLayout& layout, std::int64_t hidden) {
   return (layout.gated ? 3.0 : 2.0) * num(layout.width) * num(hidden);
 }
@@ -108,7 +108,7 @@ double TransformerLayout::forward_macs(std::int64_t tokens) const {
 }
 
 double TransformerLayout::adapter_parameters(const LowRankAdapters& adapters) const {
-  double sides = 0;  // inputs and outputs of the products that have one
+  double sides = 0;  // inputs and outputs of the GEMMs that have one
   const double attended = num(heads) * num(width_of_head());
   const double packed = attended + 2 * num(kv_heads) * num(width_of_head());
   for (int layer = 0; layer < layers; ++layer) {

@@ -8,7 +8,7 @@ namespace tracecast {
 
 enum class TransformerNorm { LayerNorm, RootMeanSquare };
 
-/// Mixture of experts in place of a feed-forward: every token goes to `per_token` of `count` experts, and to
+/// MoE in place of a feed-forward: every token goes to `per_token` of `count` experts, and to
 /// `shared` ones that all tokens take.
 struct ExpertLayout {
   std::int64_t count = 1, per_token = 1;
@@ -17,7 +17,7 @@ struct ExpertLayout {
   int dense_layers = 0;                  ///< the first layers have no experts
   double capacity_factor =
       1;  ///< tokens an expert takes at most, over its even share; 1: dropless, evenly routed
-  bool biases = false;   ///< of experts' products
+  bool biases = false;   ///< of experts' GEMMs
   bool clamped = false;  ///< what goes into their activation
 };
 
@@ -25,11 +25,11 @@ struct ExpertLayout {
 /// token, keys and values of all heads from one of kv_rank; rope_width channels of a key carry its position, alike in
 /// all heads.
 struct LatentHeads {
-  std::int64_t query_rank = 0;  ///< 0: queries by one product
+  std::int64_t query_rank = 0;  ///< 0: queries by one GEMM
   std::int64_t kv_rank = 1, nope_width = 1, rope_width = 1, value_width = 1;
 
   [[nodiscard]] std::int64_t key_width() const { return nope_width + rope_width; }
-  /// Elements a token leaves between the products down and up, which every tensor-parallel rank needs.
+  /// Elements a token leaves between the GEMMs down and up, which every tensor-parallel rank needs.
   [[nodiscard]] std::int64_t ranks(std::int64_t width) const {
     return (query_rank > 0 ? query_rank : width) + kv_rank + rope_width;
   }
@@ -49,8 +49,8 @@ struct TransformerLayout {
   bool norms_heads =
       false;  ///< queries and keys are normalised, head by head, before they are turned
   bool scales_rotation = false;  ///< cosines and sines carry a factor (LanguageNetwork)
-  bool gated = false;            ///< feed-forward of two products in, their gated product, one out
-  bool biases = true;            ///< of products and norms
+  bool gated = false;            ///< feed-forward of two GEMMs in, their gated GEMM, one out
+  bool biases = true;            ///< of GEMMs and norms
   bool tied = true;              ///< the head is the embedding's table
   bool causal = true;            ///< queries see earlier positions only
   std::int64_t window = 0;  ///< keys that a query of `windowed_layers` of the layers sees at most
@@ -71,9 +71,9 @@ struct TransformerLayout {
   /// The window of layers that are alike and see as many of `tokens` keys together, by AttentionAttributes'
   /// window - window^2 / (2 keys) a query; 0: all.
   [[nodiscard]] std::int64_t mean_window(std::int64_t tokens) const;
-  /// Parameters of attention and norms of one layer: products
+  /// Parameters of attention and norms of one layer: GEMMs
   ///   width x (heads + 2 kv_heads) head_width + heads head_width x width, biases, two norms;
-  /// of latent attention products down and up with a norm between, and the product out. Norms of heads: two of head_width.
+  /// of latent attention GEMMs down and up with a norm between, and the GEMM out. Norms of heads: two of head_width.
   [[nodiscard]] double attention_parameters() const;
   /// Parameters of one dense feed-forward: (gated ? 3 : 2) width x feed_forward, biases.
   [[nodiscard]] double feed_forward_parameters() const;
@@ -87,12 +87,12 @@ struct TransformerLayout {
   [[nodiscard]] double embedding_parameters() const;  ///< tokens and positions
   [[nodiscard]] double head_parameters() const;       ///< last norm, and the table when not tied
   [[nodiscard]] double parameters() const;
-  /// Multiply-adds of one sequence's forward pass: products with weights, attention (half of it when causal is not
+  /// Multiply-adds of one sequence's forward pass: GEMMs with weights, attention (half of it when causal is not
   /// taken off: published model FLOPs count all of it), head.
   [[nodiscard]] double forward_macs(std::int64_t tokens) const;
-  /// Of these, the products with weights, for one token.
+  /// Of these, the GEMMs with weights, for one token.
   [[nodiscard]] double weight_macs() const;
-  /// Elements of A and B beside all of a layer's products that have adapters, all layers; packed products have one.
+  /// Elements of A and B beside all of a layer's GEMMs that have adapters, all layers; packed GEMMs have one.
   [[nodiscard]] double adapter_parameters(const LowRankAdapters& adapters) const;
 };
 

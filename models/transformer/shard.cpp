@@ -76,28 +76,29 @@ struct LayerBuilder {
            (name.starts_with("attn.") ||
             (name.starts_with("mlp.") && shard.adapters.targets == AdapterTargets::Linear));
   }
-  TensorId narrowed(const std::string& name, TensorId x) const {
-    return adapter_narrowed(b, name, x, shard.adapters.rank);
+  TensorId downcast(const std::string& name, TensorId x) const {
+    return adapter_downcast(b, name, x, shard.adapters.rank);
   }
-  TensorId add_adapter(const std::string& name, TensorId y, TensorId narrow) const {
-    const TensorId wide = adapter_widened(b, name, narrow, b.shape(y).back());
+  TensorId add_adapter(const std::string& name, TensorId y, TensorId low_precision) const {
+    const TensorId wide = adapter_upcast(b, name, low_precision, b.shape(y).back());
     return b.add(name + std::string(kAdapterMark) + "add", y, wide);
   }
-  /// A product of columns of residual tokens: every rank gathers all of them and gives some outputs.
+  /// A GEMM of columns of residual tokens: every rank gathers all of them and gives some outputs.
   TensorId columns(const std::string& name, const Gathered& x, std::int64_t outputs,
                    bool biases) const {
     const TensorId y = b.linear_layer(name, x.all, outputs, biases);
     if (!is_adapted(name)) return y;
-    const TensorId narrow = narrowed(name, x.here);
-    return add_adapter(name, y, all_tokens(name + std::string(kAdapterMark), narrow));
+    const TensorId low_precision = downcast(name, x.here);
+    return add_adapter(name, y, all_tokens(name + std::string(kAdapterMark), low_precision));
   }
-  /// A product of rows: the ranks' results are summed, to this rank's residual tokens.
-  TensorId rows(const std::string& name, const std::string& exchange, TensorId x,
+  /// A GEMM of rows: the ranks' results are summed, to this rank's residual tokens.
+  TensorId rows(const std::string& name, const std::string& communication, TensorId x,
                 bool biases) const {
-    const TensorId y = residual_tokens(exchange, b.linear_layer(name, x, layout.width, biases));
+    const TensorId y =
+        residual_tokens(communication, b.linear_layer(name, x, layout.width, biases));
     if (!is_adapted(name)) return y;
     return add_adapter(name, y,
-                       residual_tokens(name + std::string(kAdapterMark), narrowed(name, x)));
+                       residual_tokens(name + std::string(kAdapterMark), downcast(name, x)));
   }
   /// Root mean square norms run as one kernel here too; their weight alone is learned.
   TensorId norm(const std::string& name, TensorId x) const { return b.layer_norm_layer(name, x); }
@@ -133,11 +134,11 @@ struct LayerBuilder {
     const TensorId number = zoo_builders::scalar(b, "core.layer");
     const TensorId mask =
         zoo_builders::integer_table(b, "core.hidden", {1, 1, shard.tokens_here(), shard.tokens}, 1);
-    TensorId x = b.widen("core.float", b.matmul("core.scores", query, key));
+    TensorId x = b.upcast("core.float", b.matmul("core.scores", query, key));
     x = b.mul("core.scale", x, number);
     const TensorId operands[] = {mask, x, number};
     x = b.binary("core.mask", "where", operands);
-    x = b.narrow("core.probabilities", b.softmax("core.softmax", x));
+    x = b.low_precision("core.probabilities", b.softmax("core.softmax", x));
     if (layout.dropout) x = b.dropout("core.dropout", x);
     return b.matmul("core.context", x, value);
   }
@@ -155,7 +156,7 @@ struct LayerBuilder {
   TensorId flash_core(TensorId packed) const {
     return zoo_builders::attend_fused(b, "core", packed, core_attributes());
   }
-  /// Queries, keys and values of a packed product, as views.
+  /// Queries, keys and values of a packed GEMM, as views.
   std::vector<TensorId> heads_of(TensorId packed) const {
     const std::int64_t width = layout.width_of_head();
     std::vector<TensorId> parts;
@@ -203,7 +204,7 @@ struct LayerBuilder {
     }
     return zoo_builders::attend_fused(b, "core", std::move(parts), core_attributes());
   }
-  /// Products down are whole on every rank, on its residual tokens; ranks gather what they give, and their products up
+  /// GEMMs down are whole on every rank, on its residual tokens; ranks gather what they give, and their GEMMs up
   /// are of their heads. One kernel turns queries and keys and writes keys of all heads beside their values. Sources:
   /// Megatron-LM, core/transformer/multi_latent_attention.py and core/fusions/fused_mla_yarn_rope_apply.py.
   TensorId latent_attention(const Gathered& x, const LatentHeads& a) const {
@@ -256,7 +257,7 @@ struct LayerBuilder {
     if (layout.gated && shard.separate_gate) {
       const TensorId gate = columns(name + ".gate", x, hidden, biases);
       const TensorId up = columns(name + ".up", x, hidden, biases);
-      inner = b.mul(name + ".product", b.activation(name + ".silu", gate, "silu"), up);
+      inner = b.mul(name + ".gemm", b.activation(name + ".silu", gate, "silu"), up);
     } else {
       inner =
           gated(name, columns(name + ".in", x, layout.gated ? 2 * hidden : hidden, biases), hidden);
@@ -274,7 +275,7 @@ struct LayerBuilder {
                      .inputs = {x}},
                     std::move(shape));
   }
-  /// Probabilities of experts, tokens sorted by expert, one product in and out per expert, tokens sorted back.
+  /// Probabilities of experts, tokens sorted by expert, one GEMM in and out per expert, tokens sorted back.
   TensorId experts(TensorId x) const {
     const ExpertLayout& e = *layout.experts;
     const Shape shape = b.shape(x);
@@ -328,7 +329,7 @@ struct LayerBuilder {
     return joined("experts.clamp.join", x);
   }
   /// A token's probability, which is fp32, times its expert's bias, added, the experts' results joined and cast back:
-  /// t + b * p. The bias of the first product is the product's. Source: Megatron-LM, core/transformer/moe/experts.py,
+  /// t + b * p. The bias of the first GEMM is the GEMM's. Source: Megatron-LM, core/transformer/moe/experts.py,
   /// TEGroupedMLP._apply_bias.
   TensorId with_weighted_bias(TensorId x, TensorId gates, std::int64_t count,
                               std::int64_t each) const {
@@ -341,7 +342,7 @@ struct LayerBuilder {
                       .outputs = {probabilities}});
     const TensorId bias = b.weight("experts.bias", {count, 1, shape.back()});
     x = b.add("experts.bias.add", x, b.mul("experts.bias.mul", probabilities, bias));
-    return b.narrow("experts.bias.cast", joined("experts.bias.join", x));
+    return b.low_precision("experts.bias.cast", joined("experts.bias.join", x));
   }
   TensorId joined(const std::string& name, TensorId x) const {
     const TensorId parts[] = {x};
@@ -430,36 +431,36 @@ ShardCollectives layer_collectives(const TransformerLayout& layout, const Transf
                                    bool with_experts) {
   ShardCollectives result;
   const double whole = residual_elements(layout, shard);
-  // Pairs of products of columns and rows; experts are whole, but for the shared ones.
-  const int products = with_experts && layout.experts->shared_feed_forward == 0 ? 1 : 2;
+  // Pairs of GEMMs of columns and rows; experts are whole, but for the shared ones.
+  const int gemms = with_experts && layout.experts->shared_feed_forward == 0 ? 1 : 2;
   if (shard.tensor > 1) {
-    for (int i = 0; i < products; ++i) {
-      // What goes into the products of columns: of latent attention what its products down give.
+    for (int i = 0; i < gemms; ++i) {
+      // What goes into the GEMMs of columns: of latent attention what its GEMMs down give.
       const double entering = i == 0 && layout.latent
                                   ? whole / static_cast<double>(layout.width) *
                                         static_cast<double>(layout.latent->ranks(layout.width))
                                   : whole;
       if (!shard.sequence_parallel) {
-        result.forward.push_back({ShardGroup::Tensor, ShardExchange::AllReduce, whole});
-        result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllReduce, entering});
+        result.forward.push_back({ShardGroup::Tensor, ShardCommunication::AllReduce, whole});
+        result.backward.push_back({ShardGroup::Tensor, ShardCommunication::AllReduce, entering});
         continue;
       }
-      result.forward.push_back({ShardGroup::Tensor, ShardExchange::AllGather, entering});
-      result.forward.push_back({ShardGroup::Tensor, ShardExchange::ReduceScatter, whole});
-      result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllGather, whole});
+      result.forward.push_back({ShardGroup::Tensor, ShardCommunication::AllGather, entering});
+      result.forward.push_back({ShardGroup::Tensor, ShardCommunication::ReduceScatter, whole});
+      result.backward.push_back({ShardGroup::Tensor, ShardCommunication::AllGather, whole});
       if (!shard.adapters.any())
-        result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllGather, entering});
-      result.backward.push_back({ShardGroup::Tensor, ShardExchange::ReduceScatter, entering});
+        result.backward.push_back({ShardGroup::Tensor, ShardCommunication::AllGather, entering});
+      result.backward.push_back({ShardGroup::Tensor, ShardCommunication::ReduceScatter, entering});
     }
   }
   if (shard.tensor > 1 && shard.adapters.any()) {
-    const double narrow = static_cast<double>(shard.micro_batch) *
-                          static_cast<double>(shard.tokens_here()) *
-                          static_cast<double>(shard.adapters.rank);
+    const double low_precision = static_cast<double>(shard.micro_batch) *
+                                 static_cast<double>(shard.tokens_here()) *
+                                 static_cast<double>(shard.adapters.rank);
     const bool all = shard.adapters.targets == AdapterTargets::Linear && !with_experts;
     for (int pair = 0; pair < (all ? 2 : 1); ++pair) {
-      result.forward.push_back({ShardGroup::Tensor, ShardExchange::AllReduce, narrow});
-      result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllReduce, narrow});
+      result.forward.push_back({ShardGroup::Tensor, ShardCommunication::AllReduce, low_precision});
+      result.backward.push_back({ShardGroup::Tensor, ShardCommunication::AllReduce, low_precision});
     }
   }
   if (shard.context > 1) {
@@ -467,16 +468,16 @@ ShardCollectives layer_collectives(const TransformerLayout& layout, const Transf
         static_cast<double>(shard.micro_batch) * static_cast<double>(shard.tokens) *
         static_cast<double>(layout.width_of_head() + layout.width_of_value()) *
         static_cast<double>(std::max<std::int64_t>(1, layout.kv_heads / shard.tensor));
-    result.forward.push_back({ShardGroup::Context, ShardExchange::Ring, keys});
-    result.backward.push_back({ShardGroup::Context, ShardExchange::Ring, 2 * keys});
+    result.forward.push_back({ShardGroup::Context, ShardCommunication::Ring, keys});
+    result.backward.push_back({ShardGroup::Context, ShardCommunication::Ring, 2 * keys});
   }
   if (with_experts && shard.expert > 1) {
     const double sent =
         static_cast<double>(shard.micro_batch) * static_cast<double>(shard.residual_tokens()) *
         static_cast<double>(layout.width) * static_cast<double>(layout.experts->per_token);
     for (int i = 0; i < 2; ++i) {
-      result.forward.push_back({ShardGroup::Expert, ShardExchange::AllToAll, sent});
-      result.backward.push_back({ShardGroup::Expert, ShardExchange::AllToAll, sent});
+      result.forward.push_back({ShardGroup::Expert, ShardCommunication::AllToAll, sent});
+      result.backward.push_back({ShardGroup::Expert, ShardCommunication::AllToAll, sent});
     }
   }
   return result;
@@ -488,11 +489,11 @@ ShardCollectives embedding_collectives(const TransformerLayout& layout,
   if (shard.tensor == 1) return result;
   const double whole = residual_elements(layout, shard);
   if (shard.sequence_parallel) {
-    result.forward.push_back({ShardGroup::Tensor, ShardExchange::ReduceScatter, whole});
+    result.forward.push_back({ShardGroup::Tensor, ShardCommunication::ReduceScatter, whole});
     if (!shard.adapters.any())
-      result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllGather, whole});
+      result.backward.push_back({ShardGroup::Tensor, ShardCommunication::AllGather, whole});
   } else {
-    result.forward.push_back({ShardGroup::Tensor, ShardExchange::AllReduce, whole});
+    result.forward.push_back({ShardGroup::Tensor, ShardCommunication::AllReduce, whole});
   }
   return result;
 }
@@ -504,23 +505,23 @@ ShardCollectives head_collectives(const TransformerLayout& layout, const Transfo
   const double rows =
       static_cast<double>(shard.micro_batch) * static_cast<double>(shard.tokens_here());
   if (shard.sequence_parallel) {
-    result.forward.push_back({ShardGroup::Tensor, ShardExchange::AllGather, whole});
+    result.forward.push_back({ShardGroup::Tensor, ShardCommunication::AllGather, whole});
     if (!shard.adapters.any())
-      result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllGather, whole});
-    result.backward.push_back({ShardGroup::Tensor, ShardExchange::ReduceScatter, whole});
+      result.backward.push_back({ShardGroup::Tensor, ShardCommunication::AllGather, whole});
+    result.backward.push_back({ShardGroup::Tensor, ShardCommunication::ReduceScatter, whole});
   } else {
-    result.backward.push_back({ShardGroup::Tensor, ShardExchange::AllReduce, whole});
+    result.backward.push_back({ShardGroup::Tensor, ShardCommunication::AllReduce, whole});
   }
   // Maximum, the label's logit and the sum of exponentials of every token.
   for (int i = 0; i < 3; ++i) {
-    result.forward.push_back({ShardGroup::Tensor, ShardExchange::AllReduce, rows, true});
+    result.forward.push_back({ShardGroup::Tensor, ShardCommunication::AllReduce, rows, true});
   }
   return result;
 }
 
 LossWork vocabulary_loss(LossKernels kernels, double rows, double columns, Precision format) {
   const double n = rows * columns;
-  const Bytes narrow = element_size(format) * n, wide = Bytes(4 * n), none{};
+  const Bytes low_precision = element_size(format) * n, wide = Bytes(4 * n), none{};
   const auto stream = [&](std::string_view name, Pass pass, Bytes read, Bytes written) {
     return lowering::stream_kernel(name, KernelClass::Softmax, pass, Precision::Fp32, read, written,
                                    n, 2);
@@ -528,25 +529,25 @@ LossWork vocabulary_loss(LossKernels kernels, double rows, double columns, Preci
   const Pass forward = Pass::Forward, backward = Pass::Backward;
   switch (kernels) {
     case LossKernels::StepByStep:
-      return {.forward = {stream("loss_cast", forward, narrow, wide),
+      return {.forward = {stream("loss_cast", forward, low_precision, wide),
                           stream("loss_max", forward, wide, none),
                           stream("loss_subtract", forward, wide, wide),
                           stream("loss_exp", forward, wide, wide),
                           stream("loss_sum", forward, wide, none),
                           stream("loss_divide", forward, wide, wide)},
               .backward = {stream("loss_scale", backward, wide, wide),
-                           stream("loss_cast", backward, wide, narrow)}};
+                           stream("loss_cast", backward, wide, low_precision)}};
     case LossKernels::LogSoftmax:
-      return {.forward = {stream("loss_cast", forward, narrow, wide),
+      return {.forward = {stream("loss_cast", forward, low_precision, wide),
                           stream("log_softmax", forward, wide, wide)},
               .backward = {stream("label_grad", backward, none, wide),
                            stream("softmax_grad", backward, wide * 2.0, wide),
-                           stream("loss_cast", backward, wide, narrow)}};
+                           stream("loss_cast", backward, wide, low_precision)}};
     case LossKernels::Fused:
       break;
   }
-  return {.forward = {stream("loss", forward, narrow, none)},
-          .backward = {stream("loss_grad", backward, narrow, narrow)}};
+  return {.forward = {stream("loss", forward, low_precision, none)},
+          .backward = {stream("loss_grad", backward, low_precision, low_precision)}};
 }
 
 }  // namespace tracecast

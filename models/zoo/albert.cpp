@@ -16,8 +16,8 @@ struct AlbertLayout {
   bool encoder_alone = false;  ///< trained on its states and its pooled token
 };
 
-/// A product's weight and bias.
-struct Product {
+/// A GEMM's weight and bias.
+struct Gemm {
   TensorId weight, bias;
 };
 struct Norm {
@@ -26,7 +26,7 @@ struct Norm {
 
 /// The weights that all layers share.
 struct SharedLayer {
-  Product query, key, value, dense, ffn, ffn_output;
+  Gemm query, key, value, dense, ffn, ffn_output;
   Norm attention_norm, full_norm;
 };
 
@@ -35,7 +35,7 @@ struct Albert {
   const AlbertLayout& layout;
   TensorId constant, mask;
 
-  Product product(const std::string& name, std::int64_t in, std::int64_t out) const {
+  Gemm gemm(const std::string& name, std::int64_t in, std::int64_t out) const {
     return {b.weight(name + ".weight", {out, in}), b.weight(name + ".bias", {out})};
   }
   Norm norm(const std::string& name) const {
@@ -43,14 +43,14 @@ struct Albert {
   }
   SharedLayer shared() const {
     const std::int64_t w = layout.width;
-    return {product("attention.query", w, w), product("attention.key", w, w),
-            product("attention.value", w, w), product("attention.dense", w, w),
-            product("ffn", w, 4 * w),         product("ffn_output", 4 * w, w),
-            norm("attention.LayerNorm"),      norm("full_layer_layer_norm")};
+    return {gemm("attention.query", w, w), gemm("attention.key", w, w),
+            gemm("attention.value", w, w), gemm("attention.dense", w, w),
+            gemm("ffn", w, 4 * w),         gemm("ffn_output", 4 * w, w),
+            norm("attention.LayerNorm"),   norm("full_layer_layer_norm")};
   }
   TensorId layer(const std::string& name, TensorId x, const SharedLayer& w) const {
     const Heads heads{layout.heads, layout.width / layout.heads};
-    const auto multiply = [&](const char* part, TensorId in, const Product& p) {
+    const auto multiply = [&](const char* part, TensorId in, const Gemm& p) {
       return b.linear(name + part, in, p.weight, p.bias);
     };
     const auto normalize = [&](const char* part, TensorId in, const Norm& n) {

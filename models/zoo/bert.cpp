@@ -26,7 +26,7 @@ enum class Task {
   Words,               ///< words, for every token
   MaskedWordsAndNext,  ///< the masked words alone, and whether two sentences follow each other
   Judging,             ///< whether each word was replaced
-  Answers,             ///< fine-tuned: where in the text an answer begins and ends (SQuAD)
+  Reports,             ///< fine-tuned: where in the text an answer begins and ends (SQuAD)
   None,                ///< the encoder alone, trained on its states and its pooled token
 };
 enum class Attention {
@@ -42,7 +42,7 @@ struct BertLayout {
   Task task = Task::WordsAndNext;
   std::int64_t vocabulary = 30522;  ///< bert-base-uncased's
   std::int64_t position_rows = 512, types = 2;
-  std::int64_t embedding_width = 0;  ///< 0: the network's; else a product widens it
+  std::int64_t embedding_width = 0;  ///< 0: the network's; else a GEMM widens it
   Attention attention = Attention::StepByStep;
   bool pools = true;          ///< there is a pooled first token
   bool scales_query = false;  ///< and not the scores, which the mask selects (DistilBERT)
@@ -157,16 +157,16 @@ NetworkGraph bert(const BuildOptions& options, const BertLayout& layout) {
   if (!layout.scales_query && layout.attention == Attention::StepByStep) {
     mask = b.mul("extended_mask", mask, scalar(b, "lowest"));
   }
-  const bool widens = layout.embedding_width > 0;
-  const std::int64_t embedding_width = widens ? layout.embedding_width : layout.width;
+  const bool upcasts = layout.embedding_width > 0;
+  const std::int64_t embedding_width = upcasts ? layout.embedding_width : layout.width;
   const TensorId words = b.weight("embeddings.word.weight", {layout.vocabulary, embedding_width});
   TensorId x = embeddings(b, layout, words, batch, tokens);
   const Bert blocks{b, layout, options.training, scalar(b, "scale"), mask};
   x = blocks.dropout("embeddings.dropout", x);
-  if (widens) x = b.linear_layer("embeddings_project", x, layout.width, true);
+  if (upcasts) x = b.linear_layer("embeddings_project", x, layout.width, true);
   for (int i = 0; i < layout.layers; ++i) x = blocks.layer("layer." + std::to_string(i), x);
 
-  if (layout.task == Task::Answers) {
+  if (layout.task == Task::Reports) {
     b.graph().outputs = {b.linear_layer("qa_outputs", x, 2, true)};
     return std::move(b).take();
   }
@@ -256,14 +256,14 @@ std::vector<ZooEntry> bert_networks() {
        .parameters = exact(108'893'186, kCheckpoint),
        .seq_len = 384,
        .most_tokens = 512,
-       .build = build<bert, BertLayout{12, 768, 12, Task::Answers}>},
+       .build = build<bert, BertLayout{12, 768, 12, Task::Reports}>},
       {.name = "bert_large_squad",
        .title = "BERT large, answers questions",
        .source = kBert,
        .parameters = exact(334'094'338, kCheckpoint),
        .seq_len = 384,
        .most_tokens = 512,
-       .build = build<bert, BertLayout{24, 1024, 16, Task::Answers}>},
+       .build = build<bert, BertLayout{24, 1024, 16, Task::Reports}>},
       {.name = "distilbert_base",
        .aliases = {"distilbert"},
        .title = "DistilBERT base",

@@ -5,7 +5,7 @@ namespace tracecast::zoo_builders {
 namespace {
 
 // tensorflow/models, tutorials/image/cifar10/cifar10.py: two convolutions with local response normalisation, three
-// products; every window keeps or halves the image ("SAME").
+// GEMMs; every window keeps or halves the image ("SAME").
 NetworkGraph cifar10_cnn(const BuildOptions& options) {
   GraphBuilder b("cifar10_cnn", options.batch);
   TensorId x = b.input("images", {options.batch, 3, *options.image_size, *options.image_size});

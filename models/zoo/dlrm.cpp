@@ -46,18 +46,18 @@ struct Dlrm {
     }
     return b.concat("features", parts, 1);
   }
-  /// Products of every pair of features, once each, behind the dense ones.
+  /// GEMMs of every pair of features, once each, behind the dense ones.
   TensorId dot_interaction(TensorId dense, TensorId all, std::int64_t batch) const {
     const auto count = static_cast<std::int64_t>(layout.tables.size()) + 1;
     const std::int64_t pairs = count * (count - 1) / 2;
     const TensorId rows = b.reshape("features.rows", all, {batch, count, layout.width});
-    TensorId products = b.matmul("interaction", rows, rows, false, true);
-    products = b.reshape("interaction.view", products, {batch, count * count});
+    TensorId gemms = b.matmul("interaction", rows, rows, false, true);
+    gemms = b.reshape("interaction.view", gemms, {batch, count * count});
     const TensorId lower = b.tensor({.name = "interaction.lower",
                                      .shape = {pairs},
                                      .role = TensorRole::Buffer,
                                      .is_integer = true});
-    const TensorId both[] = {dense, b.gather("interaction.pairs", products, lower, 1)};
+    const TensorId both[] = {dense, b.gather("interaction.pairs", gemms, lower, 1)};
     return b.concat("interaction.cat", both, 1);
   }
   /// x0 * (W (V x) + bias) + x, several times (Wang et al., arXiv 2008.13535).

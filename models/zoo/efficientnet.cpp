@@ -22,7 +22,7 @@ struct Row {
 };
 
 /// `channels` times the width, to a multiple of 8 that is not a tenth smaller (`_make_divisible`).
-std::int64_t widened(std::int64_t channels, int width) {
+std::int64_t upcast(std::int64_t channels, int width) {
   const double wanted = static_cast<double>(channels) * width / 100;
   const auto rounded = std::max<std::int64_t>(8, static_cast<std::int64_t>(wanted + 4) / 8 * 8);
   return static_cast<double>(rounded) < 0.9 * wanted ? rounded + 8 : rounded;
@@ -70,7 +70,7 @@ struct EfficientNet {
   }
   /// Round it the shortcut, where shapes agree; whole samples are dropped when training.
   TensorId block(const std::string& name, TensorId x, const Row& row, std::int64_t stride) const {
-    const std::int64_t in = b.shape(x)[1], wide = widened(in * row.expansion, 100);
+    const std::int64_t in = b.shape(x)[1], wide = upcast(in * row.expansion, 100);
     const Window window = Window::square(row.kernel, stride, row.kernel / 2);
     const TensorId y =
         row.fused ? fused(name, x, row, wide, window) : inverted(name, x, row, wide, window);
@@ -112,10 +112,10 @@ NetworkGraph version_1(const BuildOptions& options, const EfficientNetLayout& la
                            {6, 5, 2, 192, 4},
                            {6, 3, 1, 320, 1}}};
   for (Row& row : rows) {
-    row.channels = widened(row.channels, layout.width);
+    row.channels = upcast(row.channels, layout.width);
     row.repeats = (row.repeats * layout.depth + 99) / 100;
   }
-  return efficientnet(options, rows, widened(32, layout.width), 4 * rows.back().channels);
+  return efficientnet(options, rows, upcast(32, layout.width), 4 * rows.back().channels);
 }
 
 // Tan and Le, arXiv 2104.00298, table 4 and its larger relatives.

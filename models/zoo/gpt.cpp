@@ -28,7 +28,7 @@ struct Gpt {
   TensorId constant;
   std::optional<TensorId> mask;  ///< of composed attention; nothing: one kernel, which needs none
 
-  /// Conv1D of the source: a product by a weight stored in x out.
+  /// Conv1D of the source: a GEMM by a weight stored in x out.
   TensorId conv1d(const std::string& name, TensorId x, std::int64_t out) const {
     const TensorId weight = b.weight(name + ".weight", {b.shape(x).back(), out});
     return b.linear(name, x, weight, b.weight(name + ".bias", {out}),
@@ -53,7 +53,7 @@ struct Gpt {
                                              .causal = true});
       return dropout(name + ".resid_dropout", conv1d(name + ".c_proj", context, layout.width));
     }
-    // Splitting and permuting are views; the copy each product's operand needs does both at once.
+    // Splitting and permuting are views; the copy each GEMM's operand needs does both at once.
     Op split{.name = name + ".split", .kind = OpKind::Split, .inputs = {x}};
     const TensorId query =
         b.tensor({.name = name + ".query", .shape = {batch, heads, tokens, width}});

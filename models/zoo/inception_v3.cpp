@@ -63,11 +63,11 @@ class InceptionV3 {
   }
 
   TensorId block_e(const std::string& name, TensorId x) {
-    const TensorId narrow = chain(name, x, {{".branch3x3_1", 384, kOne}});
+    const TensorId low_precision = chain(name, x, {{".branch3x3_1", 384, kOne}});
     const TensorId wide = chain(
         name, x, {{".branch3x3dbl_1", 448, kOne}, {".branch3x3dbl_2", 384, same_window(3, 3)}});
     const TensorId parts[] = {chain(name, x, {{".branch1x1", 320, kOne}}),
-                              rows_and_columns(name + ".branch3x3_2", narrow),
+                              rows_and_columns(name + ".branch3x3_2", low_precision),
                               rows_and_columns(name + ".branch3x3dbl_3", wide),
                               pool_branch(name, x, 192)};
     return b_.concat(name + ".cat", parts, 1);

@@ -89,14 +89,15 @@ TensorId block_c(GraphBuilder& b, const std::string& name, TensorId x) {
   const auto rows_and_columns = [&](const std::string& branch, TensorId in) {
     return fork(b, branch, in, {".a", 256, same_window(1, 3)}, {".b", 256, same_window(3, 1)});
   };
-  const TensorId narrow = chain(b, name, x, {{".branch1.0", 384, kOne}});
+  const TensorId low_precision = chain(b, name, x, {{".branch1.0", 384, kOne}});
   const TensorId wide = chain(b, name, x,
                               {{".branch2.0", 384, kOne},
                                {".branch2.1", 448, same_window(3, 1)},
                                {".branch2.2", 512, same_window(1, 3)}});
-  const TensorId parts[] = {
-      chain(b, name, x, {{".branch0", 256, kOne}}), rows_and_columns(name + ".branch1", narrow),
-      rows_and_columns(name + ".branch2", wide), pool_branch(b, name, x, 256)};
+  const TensorId parts[] = {chain(b, name, x, {{".branch0", 256, kOne}}),
+                            rows_and_columns(name + ".branch1", low_precision),
+                            rows_and_columns(name + ".branch2", wide),
+                            pool_branch(b, name, x, 256)};
   return b.concat(name + ".cat", parts, 1);
 }
 

@@ -22,8 +22,8 @@ constexpr std::string_view kQwen2 = "Qwen team, arXiv 2407.10671 and 2412.15115;
 struct LlamaLayout {
   int layers;
   std::int64_t width, heads, kv_heads, hidden, vocabulary;
-  bool tied = false;            ///< the last product's weight is the embedding's table
-  bool biased = false;          ///< products for queries, keys and values have biases (Qwen2)
+  bool tied = false;            ///< the last GEMM's weight is the embedding's table
+  bool biased = false;          ///< GEMMs for queries, keys and values have biases (Qwen2)
   std::int64_t experts = 1;     ///< every token takes two of them (Mixtral), where there are any
   std::int64_t head_width = 0;  ///< 0: width / heads
   std::int64_t window = 0;      ///< tokens that a query sees; 0: all before it

@@ -5,7 +5,7 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-/// Language model: an embedding as wide as the layers, LSTM layers, a product with every word.
+/// Language model: an embedding as wide as the layers, LSTM layers, a GEMM with every word.
 struct LstmLayout {
   std::int64_t vocabulary, width;
   int biases = 1;       ///< per gate: 1 in TensorFlow, 2 in PyTorch

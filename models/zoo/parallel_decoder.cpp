@@ -79,7 +79,7 @@ NetworkGraph gptj(const BuildOptions& options, const GptjLayout& layout) {
 
 constexpr GptjLayout kGptj6b{28, 4096, 16, 50400, 64};
 
-/// GPT-NeoX and Pythia: a norm for attention and one for the feed-forward beside it, one product for queries, keys and values, biases
+/// GPT-NeoX and Pythia: a norm for attention and one for the feed-forward beside it, one GEMM for queries, keys and values, biases
 /// everywhere, positions on a quarter of each head; attention in one kernel, as transformers calls PyTorch's since 2024.
 struct NeoxLayout {
   int layers;

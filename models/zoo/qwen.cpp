@@ -41,7 +41,7 @@ struct QwenLayout {
   int layers;
   std::int64_t width, heads, hidden, vocabulary;
 };
-/// The first Qwen: one product for queries, keys and values, with a bias.
+/// The first Qwen: one GEMM for queries, keys and values, with a bias.
 LanguageNetwork qwen(const QwenLayout& layout) {
   const std::int64_t head = layout.width / layout.heads;
   LanguageNetwork network{.family = "qwen", .width = layout.width, .vocabulary = layout.vocabulary};

@@ -7,7 +7,7 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-/// NeuMF: tables of `users` and `items`, `factors` wide for the product and `half` for the perceptron, whose layers
+/// NeuMF: tables of `users` and `items`, `factors` wide for the GEMM and `half` for the perceptron, whose layers
 /// are of `widths`, each after a dropout if asked for.
 struct NcfLayout {
   std::int64_t users, items, factors, half;

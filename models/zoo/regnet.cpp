@@ -20,7 +20,7 @@ TensorId conv_bn(GraphBuilder& b, const std::string& name, TensorId x, std::int6
   return b.batch_norm_layer(name + ".1", x);
 }
 
-/// The mean of each channel through two products, as a factor on the channel.
+/// The mean of each channel through two GEMMs, as a factor on the channel.
 TensorId squeeze_excitation(GraphBuilder& b, const std::string& name, TensorId x,
                             std::int64_t squeezed) {
   const std::int64_t channels = b.shape(x)[1];

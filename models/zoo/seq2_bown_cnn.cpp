@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::int64_t kWordVectors = 5147, kWidth = 1024;
 
-/// Paddle's sequence_conv_pool: every word with its neighbours in one row, a product, ELU, the greatest over the words.
+/// Paddle's sequence_conv_pool: every word with its neighbours in one row, a GEMM, ELU, the greatest over the words.
 TensorId convolve(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t words) {
   const std::int64_t batch = b.shape(x)[0], tokens = b.shape(x)[1];
   const std::int64_t before[] = {0, (words - 1) / 2, 0}, after[] = {0, words / 2, 0};

@@ -8,12 +8,12 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-/// Channels of the three stages and of the last 1x1. `narrows_late`: the halving units keep their input's channels up to the last 1x1.
+/// Channels of the three stages and of the last 1x1. `downcasts_late`: the halving units keep their input's channels up to the last 1x1.
 struct ShuffleNetV2Layout {
   std::array<std::int64_t, 3> channels{116, 232, 464};
   std::int64_t last = 1024;
   bool small_images = false;  ///< stem without stride and pooling, as for CIFAR
-  bool narrows_late = false;
+  bool downcasts_late = false;
   bool with_bias = false;  ///< of convolutions, although a batch norm follows
 };
 
@@ -41,7 +41,7 @@ TensorId unit(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t
     left = parts[0];
     right = parts[1];
   }
-  const std::int64_t width = layout.narrows_late ? b.shape(right)[1] : half;
+  const std::int64_t width = layout.downcasts_late ? b.shape(right)[1] : half;
   right = conv_bn_relu(b, name + ".2.1", right, width, Window::square(1), 1, bias);
   right = b.conv_layer(name + ".2.2.conv", right, width, Window::square(3, halves ? 2 : 1, 1), bias,
                        width);
@@ -124,7 +124,7 @@ std::vector<ZooEntry> shufflenet_v2_networks() {
        .classes = 100,
        .build = build<shufflenet_v2,
                       ShuffleNetV2Layout{
-                          .small_images = true, .narrows_late = true, .with_bias = true}>},
+                          .small_images = true, .downcasts_late = true, .with_bias = true}>},
   };
 }
 

@@ -44,9 +44,9 @@ class BoxHeads {
 
 constexpr std::int64_t kBoxesPerCell[] = {4, 6, 6, 6, 4, 4};
 
-/// Convolutions that shrink the last map: 1x1 to `narrow` channels, then 3x3 to `wide`.
+/// Convolutions that shrink the last map: 1x1 to `low_precision` channels, then 3x3 to `wide`.
 struct Extra {
-  std::int64_t narrow, wide, stride;
+  std::int64_t low_precision, wide, stride;
 };
 
 /// Each channel vector divided by its length and multiplied by a learned scale (Liu et al., section 3.1).
@@ -86,7 +86,7 @@ NetworkGraph ssd_vgg16(const BuildOptions& options) {
   maps.push_back(x);
   for (const Extra& extra : kExtras) {
     const std::string name = "conv" + std::to_string(maps.size() + 6);
-    x = conv_relu(b, name + "_1", x, extra.narrow, Window::square(1));
+    x = conv_relu(b, name + "_1", x, extra.low_precision, Window::square(1));
     x = conv_relu(b, name + "_2", x, extra.wide,
                   Window::square(3, extra.stride, extra.stride == 2 ? 1 : 0));
     maps.push_back(x);
@@ -115,9 +115,10 @@ NetworkGraph ssd_resnet(const BuildOptions& options, const SsdResNetLayout& layo
     const std::string name = "extra" + std::to_string(i);
     const Window window = Window::square(3, extra.stride, extra.stride == 2 ? 1 : 0);
     if (layout.batch_norm) {
-      x = chain(b, name, x, {{".0", extra.narrow, Window::square(1)}, {".1", extra.wide, window}});
+      x = chain(b, name, x,
+                {{".0", extra.low_precision, Window::square(1)}, {".1", extra.wide, window}});
     } else {
-      x = conv_relu(b, name + ".0", x, extra.narrow, Window::square(1));
+      x = conv_relu(b, name + ".0", x, extra.low_precision, Window::square(1));
       x = conv_relu(b, name + ".1", x, extra.wide, window);
     }
     heads.add(x, kBoxesPerCell[i + 1]);

@@ -13,7 +13,7 @@ struct DenoiserLayout {
   std::int64_t heads;       ///< of every attention; 0: of 64 channels each
   std::int64_t text_width;  ///< of the words that images attend to
   bool captions;            ///< words come as ids and are encoded on the way
-  bool linear;  ///< products lead into transformers and out of them, else 1 x 1 convolutions
+  bool linear;  ///< GEMMs lead into transformers and out of them, else 1 x 1 convolutions
 };
 
 constexpr std::int64_t kChannels = 320, kTimeWidth = 1280, kGroups = 32, kTextTokens = 77;
@@ -51,7 +51,7 @@ struct Denoiser {
   TensorId attention(const std::string& name, TensorId x, TensorId context) const {
     const std::int64_t batch = b.shape(x)[0], width = b.shape(x)[2];
     const std::int64_t heads = layout.heads > 0 ? layout.heads : width / 64;
-    const Heads divided{heads, width / heads};
+    const Heads sharded{heads, width / heads};
     const TensorId query = b.linear_layer(name + ".to_q", x, width, false);
     const TensorId key = b.linear_layer(name + ".to_k", context, width, false);
     const TensorId value = b.linear_layer(name + ".to_v", context, width, false);
@@ -63,16 +63,16 @@ struct Denoiser {
                         .kv_heads = heads,
                         .queries = b.shape(x)[1],
                         .keys = b.shape(context)[1],
-                        .width = divided.width});
+                        .width = sharded.width});
     } else {
       y = from_heads(b, name,
-                     attend(b, name, to_heads(b, name + ".to_q", query, divided),
-                            to_heads(b, name + ".to_k", key, divided),
-                            to_heads(b, name + ".to_v", value, divided), {.scale = scale}, true));
+                     attend(b, name, to_heads(b, name + ".to_q", query, sharded),
+                            to_heads(b, name + ".to_k", key, sharded),
+                            to_heads(b, name + ".to_v", value, sharded), {.scale = scale}, true));
     }
     return b.linear_layer(name + ".to_out", y, width, true);
   }
-  /// Half of a product's result times GELU of the other half.
+  /// Half of a GEMM's result times GELU of the other half.
   TensorId feed_forward(const std::string& name, TensorId x) const {
     const std::int64_t width = b.shape(x)[2];
     x = b.linear_layer(name + ".proj", x, 8 * width, true);

@@ -75,7 +75,7 @@ struct Swin {
                       .kind = OpKind::Reshape,
                       .inputs = {viewed(b, name + ".qkv", parts, 1)}},
                      {3, batch * windows, heads, kTokens, kHead});
-    // Each a view; a product wants them side by side.
+    // Each a view; a GEMM wants them side by side.
     const Shape part = {1, batch * windows, heads, kTokens, kHead},
                 operand = {batch * windows, heads, kTokens, kHead};
     const auto taken = [&](const std::string& of) {

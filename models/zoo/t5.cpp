@@ -12,7 +12,7 @@ constexpr std::string_view kSwitch = "Fedus et al., arXiv 2101.03961; transforme
 constexpr std::int64_t kT5Vocabulary = 32128;
 constexpr std::int64_t kBuckets = 32;  ///< of relative positions
 
-/// Encoder and decoder of `layers` each. With `experts`, every second feed-forward is a top-1 mixture of them, of
+/// Encoder and decoder of `layers` each. With `experts`, every second feed-forward is a top-1 MoE of them, of
 /// which each takes at most `capacity` tokens of a sequence.
 struct T5Layout {
   int layers;
@@ -59,7 +59,7 @@ struct Stack {
       const TensorId y = attend_composed(
           b, name, view_heads(b, name + ".q", query, heads), view_heads(b, name + ".k", key, heads),
           view_heads(b, name + ".v", value, heads),
-          {.constant = constant, .mask = bias.tensor, .widens = casts, .dropout = training});
+          {.constant = constant, .mask = bias.tensor, .upcasts = casts, .dropout = training});
       return from_heads(b, name, y);
     }
     const TensorId operands[] = {*bias.causal, bias.tensor, constant};
@@ -103,16 +103,16 @@ struct Stack {
     x = dropout(name + ".inner_dropout", x);
     return b.linear_layer(name + ".wo", x, layout.width, false);
   }
-  TensorId mixture(const std::string& name, TensorId x) const {
+  TensorId moe(const std::string& name, TensorId x) const {
     return mixture_of_experts(
         b, name, x, {.experts = layout.experts, .per_token = 1, .capacity = layout.capacity},
         [&](const std::string& expert, TensorId tokens) { return dense(expert, tokens); });
   }
   TensorId feed_forward(const std::string& name, TensorId x, int layer) const {
     const TensorId y = norm(name + ".layer_norm", x);
-    const bool is_mixture = layout.experts > 0 && layer % 2 == 1;
+    const bool is_moe = layout.experts > 0 && layer % 2 == 1;
     return b.add(name + ".add", x,
-                 dropout(name + ".dropout", is_mixture ? mixture(name, y) : dense(name, y)));
+                 dropout(name + ".dropout", is_moe ? moe(name, y) : dense(name, y)));
   }
 };
 

@@ -78,7 +78,7 @@ struct Transformer {
 
 // Vaswani et al., arXiv 1706.03762: encoder and decoder, layer norm after each part; ops as in
 // fairseq 0.10 (fairseq/modules/transformer_layer.py). Source and target have the same length, and
-// the target's table is also the last product's weight.
+// the target's table is also the last GEMM's weight.
 NetworkGraph transformer(const BuildOptions& options, const TransformerLayout& layout) {
   GraphBuilder b("transformer", options.batch);
   const std::int64_t batch = options.batch, tokens = *options.seq_len;

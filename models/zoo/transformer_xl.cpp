@@ -112,7 +112,7 @@ NetworkGraph transformer_xl(const BuildOptions& options, const Layout& layout) {
   const std::int64_t batch = options.batch, tokens = *options.seq_len, width = layout.width;
   const std::int64_t memory = options.training ? tokens : layout.inference_memory;
   const std::int64_t rows = tokens * batch, all = memory + tokens;
-  const bool narrows = layout.narrowing > 1;
+  const bool downcasts = layout.narrowing > 1;
   const TransformerXl net{b,
                           layout,
                           batch,
@@ -130,11 +130,11 @@ NetworkGraph transformer_xl(const BuildOptions& options, const Layout& layout) {
   std::vector<TensorId> tables;
   std::int64_t vocabulary = 0;
   for (const Cluster& cluster : kClusters) vocabulary += cluster.words;
-  if (narrows) {
-    std::int64_t narrow = width;
-    for (std::size_t i = 0; i < kClusters.size(); ++i, narrow /= layout.narrowing) {
-      tables.push_back(
-          b.weight("embedding." + std::to_string(i) + ".weight", {kClusters[i].words, narrow}));
+  if (downcasts) {
+    std::int64_t low_precision = width;
+    for (std::size_t i = 0; i < kClusters.size(); ++i, low_precision /= layout.narrowing) {
+      tables.push_back(b.weight("embedding." + std::to_string(i) + ".weight",
+                                {kClusters[i].words, low_precision}));
     }
   } else {
     tables.push_back(b.weight("embedding.weight", {vocabulary, width}));
@@ -173,19 +173,20 @@ NetworkGraph transformer_xl(const BuildOptions& options, const Layout& layout) {
     const std::int64_t words = i == 0 ? rows : words_of(kClusters[i], rows);
     TensorId hidden = x;
     if (i > 0) hidden = b.gather(name + ".rows", x, b.input(name + ".ids", {words}, true), 0);
-    const TensorId table = narrows ? tables[i] : tables.front();
-    const std::int64_t narrow = b.shape(table)[1];
-    if (narrow < width) hidden = b.linear_layer(name + ".proj", hidden, narrow, false);
+    const TensorId table = downcasts ? tables[i] : tables.front();
+    const std::int64_t low_precision = b.shape(table)[1];
+    if (low_precision < width)
+      hidden = b.linear_layer(name + ".proj", hidden, low_precision, false);
     TensorId weight =
-        narrows ? table : b.slice(name + ".table", table, {kClusters[i].words, narrow});
+        downcasts ? table : b.slice(name + ".table", table, {kClusters[i].words, low_precision});
     std::int64_t results = kClusters[i].words;
     if (i == 0) {
-      const TensorId both[] = {weight, b.weight("cluster.weight", {tails, narrow})};
+      const TensorId both[] = {weight, b.weight("cluster.weight", {tails, low_precision})};
       weight = b.concat(name + ".weight", both, 0);
       results += tails;
     }
     const TensorId bias = b.weight(name + ".bias", {results});
-    if (i == 0) hidden = b.reshape(name + ".steps", hidden, {tokens, batch, narrow});
+    if (i == 0) hidden = b.reshape(name + ".steps", hidden, {tokens, batch, low_precision});
     b.graph().outputs.push_back(b.linear(name, hidden, weight, bias));
   }
   return std::move(b).take();

@@ -23,8 +23,8 @@ struct Vit {
   bool is_fused, training;
   TensorId scale;
 
-  /// torch.nn.functional.multi_head_attention_forward, batch first, step by step: tokens go before samples (a copy for the product, whose
-  /// bias is then a sum of its own), the product's three parts are brought one behind the other, each is a view of that. Without gradients
+  /// torch.nn.functional.multi_head_attention_forward, batch first, step by step: tokens go before samples (a copy for the GEMM, whose
+  /// bias is then a sum of its own), the GEMM's three parts are brought one behind the other, each is a view of that. Without gradients
   /// torch._native_multi_head_attention leaves them where they are (nn.MultiheadAttention's fast path;
   /// aten/src/ATen/native/transformers/cuda/attention.cu).
   TensorId fused_attention(const std::string& name, TensorId x) const {

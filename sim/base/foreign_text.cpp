@@ -125,7 +125,7 @@ void escape_for_json(std::string& out, const CodePoint& c, unsigned char) {
   c.is_valid ? append_escape(out, c.value) : static_cast<void>(out += kReplacement);
 }
 
-/// Whether a spreadsheet would compute what begins so. The wide forms count as well; a lone dash stands for nothing.
+/// Whether a spreadsheet would compute what begins so. The wide forms count as well; a single dash stands for nothing.
 bool begins_formula(std::string_view text) {
   if (text == "-") return false;
   for (const std::string_view sign : {"=", "+", "-", "@", "＝", "＋", "－", "＠"}) {

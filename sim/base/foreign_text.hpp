@@ -7,7 +7,7 @@
 /// obeys some characters instead of showing them; these are called commands here: C0 and C1 controls,
 /// DEL, line and paragraph separators, and marks that turn the direction of writing (U+061C, U+200E,
 /// U+200F, U+202A to U+202E, U+2066 to U+2069). Bytes that are no UTF-8 count as commands too: a
-/// terminal may take a lone 0x9b for the C1 control.
+/// terminal may take a single 0x9b for the C1 control.
 namespace tracecast {
 
 /// `text` as one line that is safe to show and valid UTF-8: "\x1b" for a command byte or a byte that is no

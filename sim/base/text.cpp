@@ -11,7 +11,7 @@
 namespace tracecast {
 namespace {
 
-/// No figure of any unit lies beyond, and neither do products of a few of them.
+/// No figure of any unit lies beyond, and neither do GEMMs of a few of them.
 constexpr double kMostNumber = 1e30;
 
 /// Words are compared up to here: what is longer is no typing error.

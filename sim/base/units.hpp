@@ -6,7 +6,7 @@ namespace tracecast {
 
 /// A physical quantity: one double in SI units (seconds, bytes, operations), its dimension in the
 /// type. Exponents are those of time, data and arithmetic operations; joules and watts have an
-/// exponent of their own, so that a power cannot be mistaken for a rate. Products and ratios get
+/// exponent of their own, so that a power cannot be mistaken for a rate. GEMMs and ratios get
 /// the right type by themselves; the ratio of two likes is a plain double. There is no conversion
 /// to double: reading out names the unit.
 template <int Time, int Byte, int Flop, int Joule = 0>

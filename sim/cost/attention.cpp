@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "sim/cost/issue.hpp"
-#include "sim/cost/product.hpp"
+#include "sim/cost/tensor_gemm.hpp"
 
 namespace tracecast::cost {
 namespace {
@@ -13,7 +13,7 @@ constexpr double kQueriesPerBlock = 128;
 constexpr double kKeysPerTile = 64;
 constexpr double kForwardInstructions = 6, kBackwardInstructions = 12;
 constexpr double kSpecialUnitsPerSm = 16;
-constexpr double kSplitProducts = 3;  ///< for one of 32-bit operands
+constexpr double kSplitGemms = 3;  ///< for one of 32-bit operands
 constexpr double kSplitTile = 64;
 /// Share of Hopper's tensor-core peak that instructions of the generation before reach.
 constexpr double kOldInstructionsOnHopper = 0.62;
@@ -31,13 +31,13 @@ bool is_left_to_triton(double width, MmaKind kind) {
   return kind == MmaKind::TensorMemory && width > 128 && width <= 192;
 }
 
-bool is_triton_engine(std::optional<ProductEngine> engine) {
-  return engine == ProductEngine::SgLang || engine == ProductEngine::Vllm;
+bool is_triton_engine(std::optional<GemmEngine> engine) {
+  return engine == GemmEngine::SgLang || engine == GemmEngine::Vllm;
 }
 
 /// SGLang runs Triton's on workstation boards of Blackwell throughout: collect_attn.py, sm_version >= 110.
-bool is_triton_board(std::optional<ProductEngine> engine, const TensorBoard& board) {
-  return engine == ProductEngine::SgLang && board.compute_capability >= kWorkstationBlackwell;
+bool is_triton_board(std::optional<GemmEngine> engine, const TensorBoard& board) {
+  return engine == GemmEngine::SgLang && board.compute_capability >= kWorkstationBlackwell;
 }
 
 }  // namespace
@@ -57,31 +57,30 @@ Roofs estimate_attention(const Kernel& kernel, const AttentionWork& work,
   } else if (splits) {
     scores *= whole_tiles(a.queries) * whole_tiles(a.keys);
   }
-  const double efficiency = splits            ? profile.recorded.split_attention / kSplitProducts
-                            : on_tensor_cores ? product_efficiency(gpu, profile)
+  const double efficiency = splits            ? profile.recorded.split_attention / kSplitGemms
+                            : on_tensor_cores ? gemm_efficiency(gpu, profile)
                                               : library_efficiency(gpu, profile);
   const double issue =
       on_tensor_cores && mma_kind(gpu) >= MmaKind::WarpGroup ? kOldInstructionsOnHopper : 1.0;
   const double sms = machine.sm_count;
-  const double products = work.products * scores *
-                          static_cast<double>(a.width + a.width_of_values()) /
-                          (machine.arithmetic.in_si() * efficiency * issue);
-  const double instructions = work.products > 2 ? kBackwardInstructions : kForwardInstructions;
+  const double gemms = work.gemms * scores * static_cast<double>(a.width + a.width_of_values()) /
+                       (machine.arithmetic.in_si() * efficiency * issue);
+  const double instructions = work.gemms > 2 ? kBackwardInstructions : kForwardInstructions;
   const double cycles = instructions / gpu.fp32_lanes_per_sm + 1.0 / kSpecialUnitsPerSm;
   const double softmax = scores * cycles / (sms * machine.clock.in_si());
   const double blocks = rows / static_cast<double>(a.queries) *
                         std::ceil(static_cast<double>(a.queries) / kQueriesPerBlock);
   const double filled = std::min(1.0, blocks / sms);
-  return {.compute = Seconds((products + softmax) / filled),
+  return {.compute = Seconds((gemms + softmax) / filled),
           .memory = kernel.bytes() / machine.stream,
-          .starved = filled < 1,
+          .under_occupied = filled < 1,
           .sm_share = filled};
 }
 
 bool is_triton(const PrefillWork& w, const TensorBoard& board) {
   // Of latent prompts vLLM expands keys and values for FlashAttention; SGLang does so on data-centre Blackwell alone.
   if (w.latent)
-    return w.absorbed && w.engine == ProductEngine::SgLang && board.kind == MmaKind::AsyncWarp;
+    return w.absorbed && w.engine == GemmEngine::SgLang && board.kind == MmaKind::AsyncWarp;
   if (!is_triton_engine(w.engine)) return false;
   return is_left_to_triton(w.key_width, board.kind) || is_triton_board(w.engine, board);
 }
@@ -95,39 +94,39 @@ bool is_triton(const DecodeWork& w, const TensorBoard& board) {
 
 std::optional<DecodeGrid> find_grid(const DecodeWork& w, const TensorBoard& board) {
   // TensorRT-LLM's prompt kernel 64 x 32 x 576, heads as its rows, keys in one part: kernels/fmha_v2, for 8.x.
-  if (w.latent && w.engine == ProductEngine::TensorRtLlm && board.compute_capability / 10 == 8)
+  if (w.latent && w.engine == GemmEngine::TensorRtLlm && board.compute_capability / 10 == 8)
     return DecodeGrid{.rows = 64, .parts = 1};
   if (!is_triton(w, board)) return std::nullopt;
   // BLOCK_H of triton_ops/decode_attention.py, which both engines have; parts: num_kv_splits of vllm, mla/triton_mla.py, its segments of
   // triton_unified_attention.py; sglang, layers/attention/triton_backend.py, get_num_kv_splits_triton.
   constexpr double kRows = 16, kMostParts = 8;
-  if (w.engine == ProductEngine::Vllm)
+  if (w.engine == GemmEngine::Vllm)
     return DecodeGrid{.rows = kRows, .parts = w.latent ? 4.0 : 16.0};
   const double columns = w.batch * w.kv_heads * std::ceil(w.heads / w.kv_heads / kRows);
   const double cores = board.sms * std::max(1.0, std::log2(w.keys / 64));
   return DecodeGrid{.rows = kRows, .parts = std::clamp(cores / columns, 1.0, kMostParts)};
 }
 
-bool widens_cache(const PrefillWork& w, const TensorBoard& board) {
+bool upcasts_cache(const PrefillWork& w, const TensorBoard& board) {
   return w.latent && w.absorbed && w.format == AttentionFormat::HalfOver8 &&
-         w.engine == ProductEngine::SgLang && board.kind == MmaKind::WarpGroup;
+         w.engine == GemmEngine::SgLang && board.kind == MmaKind::WarpGroup;
 }
 
-bool widens_cache(const DecodeWork& w, const TensorBoard& board) {
-  return w.latent && w.fp8_cache && w.engine == ProductEngine::SgLang &&
+bool upcasts_cache(const DecodeWork& w, const TensorBoard& board) {
+  return w.latent && w.fp8_cache && w.engine == GemmEngine::SgLang &&
          board.kind == MmaKind::WarpGroup;
 }
 
 std::optional<DecodeWork> as_decode(const PrefillWork& w) {
-  if (w.engine != ProductEngine::Vllm) return std::nullopt;
-  if (w.latent || w.tokens > 1 || !w.causal || w.products > 2 || w.by_warps) return std::nullopt;
+  if (w.engine != GemmEngine::Vllm) return std::nullopt;
+  if (w.latent || w.tokens > 1 || !w.causal || w.gemms > 2 || w.by_warps) return std::nullopt;
   DecodeWork decode;
   decode.batch = w.batch;
   decode.keys = w.keys > 0 ? w.keys : 1;
   decode.heads = w.heads;
   decode.kv_heads = w.kv_heads;
   decode.width = w.key_width;
-  decode.key_values = decode.products = w.key_width + w.value_width;
+  decode.key_values = decode.gemms = w.key_width + w.value_width;
   decode.window = w.window;
   decode.fp8_cache = w.format != AttentionFormat::Half;
   decode.casts = w.casts;
@@ -139,17 +138,17 @@ std::optional<DecodeWork> as_decode(const PrefillWork& w) {
 
 bool casts_inputs(const PrefillWork& w, const TensorBoard& board) {
   return w.casts && !w.latent && w.format == AttentionFormat::Fp8 &&
-         w.engine == ProductEngine::SgLang && board.kind == MmaKind::TensorMemory &&
+         w.engine == GemmEngine::SgLang && board.kind == MmaKind::TensorMemory &&
          !is_triton(w, board);
 }
 
 bool casts_inputs(const DecodeWork& w, const TensorBoard& board) {
   // Heads of 192 have values of 128, and FlashAttention 3 wants both as wide in 8 bits (sgl-kernel, tests/test_flash_attention.py); that kernels
   // before it see to that is a CHOICE by rows: calls of one key are 10 us longer.
-  if (!w.latent && w.fp8_cache && w.engine == ProductEngine::SgLang &&
+  if (!w.latent && w.fp8_cache && w.engine == GemmEngine::SgLang &&
       board.kind == MmaKind::WarpGroup && w.width > 128 && w.width <= 192)
     return true;
-  return w.casts && !w.latent && w.fp8_cache && w.engine == ProductEngine::SgLang &&
+  return w.casts && !w.latent && w.fp8_cache && w.engine == GemmEngine::SgLang &&
          board.kind == MmaKind::TensorMemory && !is_triton(w, board);
 }
 

@@ -12,14 +12,14 @@ namespace {
 
 double up_to_multiple(double value, double step) { return std::ceil(value / step) * step; }
 
-/// Whether a kernel adds each product to the image's gradient as soon as it has it, instead of gathering what belongs
+/// Whether a kernel adds each GEMM to the image's gradient as soon as it has it, instead of gathering what belongs
 /// to a pixel: cuDNN's CUDNN_CONVOLUTION_BWD_DATA_ALGO_0.
 bool scatters(const Kernel& kernel) {
   return kernel.pass == Pass::BackwardData && kernel.algorithm == Algorithm::ImplicitGemm;
 }
 
-/// The product that a pass of a convolution amounts to, for one group.
-TileProblem as_product(const ConvAttributes& s, Pass pass, bool scatters) {
+/// The GEMM that a pass of a convolution amounts to, for one group.
+TileProblem as_gemm(const ConvAttributes& s, Pass pass, bool scatters) {
   TileProblem t;
   const double filter = static_cast<double>(s.r) * static_cast<double>(s.s);
   const double groups = static_cast<double>(std::max<std::int64_t>(s.groups, 1));
@@ -66,7 +66,7 @@ double reached_share(std::int64_t filter, int stride) {
   return std::min(1.0, static_cast<double>(filter) / stride);
 }
 
-/// The same product as tensor-core kernels compute it. The inner dimension is the channels of each tap of the filter in
+/// The same GEMM as tensor-core kernels compute it. The inner dimension is the channels of each tap of the filter in
 /// slices of 32 bytes (16 of 16 bits, 8 of tf32, 32 of 8 bits), the last one padded; the gradient of the image leaves
 /// out the cells that no tap reaches, and of the others the taps that meet the zeros between the outputs.
 /// Source: k of cuDNN's and CUTLASS's implicit-GEMM tiles, a slice never crosses taps; 5x5 filters of stride 2 in
@@ -139,7 +139,7 @@ double age_factor(const ConvWork& work, const ConvolutionParameters& p) {
   return work.cudnn_version < kNewKernels ? p.old_kernels : 1.0;
 }
 
-/// Columns of a group's product in cuDNN 8.0 on Turing: its kernels for groups are the plain ones, whose tiles are this wide
+/// Columns of a group's GEMM in cuDNN 8.0 on Turing: its kernels for groups are the plain ones, whose tiles are this wide
 /// however few channels a group has. Source: published/e2e.csv, ResNeXt-101 and SE-ResNeXt-101 on T4 in TensorFlow 20.06, which
 /// take 3.6 ms an image more than in 20.03 in FP32 and 2.6 in half width (models/lowering/notes/0001).
 constexpr double kPlainColumns = 128, kPlainSince = 8.0, kPlainUntil = 8.1;
@@ -209,15 +209,16 @@ double of_pass(const RecordedParameters::DepthwisePasses& passes, Pass pass) {
 
 /// Taps of a depthwise pass, in those of a forward pass of stride 1. Frameworks run gradients in kernels of their own:
 /// for the data every cell of the image looks at every tap, whatever the stride, and divides to find its output; for the
-/// weights a block sums one tap over all outputs, each found by division and loaded again for each tap.
-/// cuDNN has kernels of its own for images that lie channels last; gradients of 32-bit weights run there as products of groups filled up,
+/// weights a block sums one tap over all outputs, each found by parallel layout and loaded again for each tap.
+/// cuDNN has kernels of its own for images that lie channels last; gradients of 32-bit weights run there as GEMMs of groups filled up,
 /// on tensor cores. Source: PyTorch 1.8, aten/src/ATen/native/cuda/DepthwiseConv2d.cu, for what is counted.
 double direct_taps(const Kernel& kernel, const ConvWork& work, const RecordedParameters& p) {
   const ConvAttributes& s = work.shape;
   const double taps = kernel.flops.in_flop() / 2;
   if (is_library_depthwise(s, work.cudnn_version)) {
-    const bool is_narrow = element_size(kernel.data) < element_size(Precision::Fp32);
-    return taps * of_pass(is_narrow ? p.library_depthwise : p.wide_library_depthwise, kernel.pass);
+    const bool is_low_precision = element_size(kernel.data) < element_size(Precision::Fp32);
+    return taps *
+           of_pass(is_low_precision ? p.library_depthwise : p.wide_library_depthwise, kernel.pass);
   }
   switch (kernel.pass) {
     case Pass::BackwardData: {
@@ -268,7 +269,7 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
       t.k = kernel.pass == Pass::BackwardWeights ? tiles
             : kernel.pass == Pass::BackwardData  ? static_cast<double>(s.k)
                                                  : static_cast<double>(s.c);
-      t.efficiency = winograd_product_efficiency(gpu, profile);
+      t.efficiency = winograd_gemm_efficiency(gpu, profile);
       Roofs roofs = estimate_tiles(t, machine, gpu, profile).roofs;
       const double moved = 36.0 * element * tiles * static_cast<double>(s.c + s.k);
       roofs.memory = Seconds((kernel.bytes().in_bytes() + 2.0 * moved) / bandwidth);
@@ -278,13 +279,13 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
       break;
   }
 
-  TileProblem t = as_product(s, kernel.pass, scatters(kernel));
+  TileProblem t = as_gemm(s, kernel.pass, scatters(kernel));
   if (has_plain_groups(work, gpu)) t.n = std::max(t.n, kPlainColumns);
   const bool tensor_core = kernel.unit == MathUnit::TensorCore;
   const bool weights = kernel.pass == Pass::BackwardWeights;
   const bool is_late = work.cudnn_version >= kAfterFirst;
-  const TileSet wide_or_narrow = is_late ? TileSet::NarrowTensorCore : TileSet::TensorCore;
-  t.tiles = tensor_core ? wide_or_narrow : weights ? TileSet::Gemm : TileSet::Convolution;
+  const TileSet tensor_tiles = is_late ? TileSet::SmallTensorCore : TileSet::TensorCore;
+  t.tiles = tensor_core ? tensor_tiles : weights ? TileSet::Gemm : TileSet::Convolution;
   if (weights && !tensor_core && s.r * s.s == 1) {
     // maxwell_scudnn_128x64_stridedB_splitK and its like: sums of slices pass through memory however few would do.
     t.tiles = TileSet::Convolution;

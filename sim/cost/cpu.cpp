@@ -30,15 +30,15 @@ Hertz clock_of(const CpuTarget& target) {
 
 /// Share of a core's vector peak that this kind of kernel reaches on one core.
 double efficiency_of(const Kernel& kernel, const CpuTarget& target, const CpuParameters& p) {
-  const bool is_product = std::holds_alternative<MatrixWork>(kernel.work) ||
-                          std::holds_alternative<RecurrentWork>(kernel.work) ||
-                          std::holds_alternative<AttentionWork>(kernel.work) ||
-                          std::holds_alternative<ChainWork>(kernel.work) ||
-                          std::holds_alternative<PrefillWork>(kernel.work) ||
-                          std::holds_alternative<DecodeWork>(kernel.work) ||
-                          std::holds_alternative<ExpertsWork>(kernel.work);
+  const bool is_gemm = std::holds_alternative<MatrixWork>(kernel.work) ||
+                       std::holds_alternative<RecurrentWork>(kernel.work) ||
+                       std::holds_alternative<AttentionWork>(kernel.work) ||
+                       std::holds_alternative<ChainWork>(kernel.work) ||
+                       std::holds_alternative<PrefillWork>(kernel.work) ||
+                       std::holds_alternative<DecodeWork>(kernel.work) ||
+                       std::holds_alternative<ExpertsWork>(kernel.work);
   const bool is_convolution = std::holds_alternative<ConvWork>(kernel.work);
-  if (!is_product && !is_convolution) return p.stream_efficiency;
+  if (!is_gemm && !is_convolution) return p.stream_efficiency;
   if (kernel.algorithm == Algorithm::Direct) return p.stream_efficiency;  // depthwise
   double efficiency =
       target.kernels == CpuKernels::EigenAvx ? p.eigen_efficiency : p.library_efficiency;
@@ -102,13 +102,13 @@ KernelEstimate estimate_on_cpu(const Kernel& kernel, const CpuTarget& target,
       core_rate(target, kernel.math) * (efficiency_of(kernel, target, p) * share);
   const Roofs roofs{.compute = kernel.flops / rate,
                     .memory = memory_time(traffic_of(kernel), threads, target, p),
-                    .starved = threads < target.node.cores()};
+                    .under_occupied = threads < target.node.cores()};
   KernelEstimate estimate;
   estimate.compute_time = roofs.compute;
   estimate.memory_time = roofs.memory;
   estimate.duration = combine(roofs);
   if (threads > 1) estimate.duration += Seconds(p.parallel_us * 1e-6 * steps_of(kernel));
-  estimate.bound = roofs.starved                  ? Bound::Latency
+  estimate.bound = roofs.under_occupied           ? Bound::Latency
                    : roofs.compute > roofs.memory ? Bound::Compute
                                                   : Bound::Memory;
   estimate.basis = kernel.is_bounded_guess ? Basis::Unknown : Basis::Spec;

@@ -34,15 +34,15 @@ struct CpuTarget {
 ///   cache   = bytes / (t * cache_bytes_per_clock * all-core clock)
 ///   memory  = max(dram, cache)
 ///   duration = roofs together, and parallel_us where t > 1
-/// e: products eigen_ or library_efficiency; convolutions times convolution_factor, backward passes times
+/// e: GEMMs eigen_ or library_efficiency; convolutions times convolution_factor, backward passes times
 /// backward_factor; all that streams stream_efficiency. Row reductions read their data `passes` times.
-/// Steps of recurrent layers are products one after the other, each shared among threads by itself.
+/// Steps of recurrent layers are GEMMs one after the other, each shared among threads by itself.
 /// Every parameter is a prior: basis Spec, and an error to match. Leaves out: hyper-threads, NUMA placement by hand,
 /// Winograd in oneDNN, power limits beyond the vector clock.
 [[nodiscard]] KernelEstimate estimate_on_cpu(const Kernel& kernel, const CpuTarget& target,
                                              const CostProfile& profile);
 
-/// The candidate that CPU libraries have: the direct one of depthwise convolutions, products over packed patches of
+/// The candidate that CPU libraries have: the direct one of depthwise convolutions, GEMMs over packed patches of
 /// the others. Needs op.candidates non-empty.
 [[nodiscard]] PricedCandidate choose_on_cpu(const LoweredOp& op, const CpuTarget& target,
                                             const CostProfile& profile);

@@ -20,28 +20,28 @@ constexpr double kBlockKib = (64 + 2 * 2 * 64) * 128 * 2 / 1024.0;
 
 /// Factors of an engine by generation and format; 1 without one.
 struct Factors {
-  double pace = 1, call = 1, splits = 1, window = 1, block = 1, efficiency = 1, traffic = 0;
+  double factor = 1, call = 1, splits = 1, window = 1, block = 1, efficiency = 1, traffic = 0;
   double call_us = 0, combine_us = 0;
-  double lone_call = 1, lone = 1;
+  double single_call = 1, single = 1;
 };
 
-bool by_lone_kernels(const DecodeWork& w) {
-  return w.engine == ProductEngine::TensorRtLlm && !w.latent;
+bool by_single_kernels(const DecodeWork& w) {
+  return w.engine == GemmEngine::TensorRtLlm && !w.latent;
 }
 
 /// FlashAttention 2, which vLLM runs over 16-bit caches before Hopper.
 /// Source: Dao-AILab/flash-attention, csrc/flash_attn/flash_api.cpp, seqlenq_ngroups_swapped: the queries of a group become the
 /// rows of a block, copied there and back, unless there is a window.
 bool is_flash_attention_2(const DecodeWork& w, std::size_t kind) {
-  return w.engine == ProductEngine::Vllm && kind == 0 && !w.fp8_cache && !w.latent;
+  return w.engine == GemmEngine::Vllm && kind == 0 && !w.fp8_cache && !w.latent;
 }
 
 /// Whether queries are the rows of warp groups' instructions: in FlashAttention 3, which vLLM and SGLang run on Hopper, and FlashMLA, which
-/// TensorRT-LLM runs there too. Others take instructions of warps, or exchange operands. Over an 8-bit cache these compute in 8 bits.
+/// TensorRT-LLM runs there too. Others take instructions of warps, or communication operands. Over an 8-bit cache these compute in 8 bits.
 /// Sources: flash-attention, hopper/tile_size.h and flash_api.cpp (types of queries and keys are one); FlashMLA, blocks of 64 rows.
 bool is_by_warp_groups(const DecodeWork& w, const TensorBoard& board) {
   return board.kind == MmaKind::WarpGroup && w.engine && !is_triton(w, board) &&
-         (w.latent || w.engine != ProductEngine::TensorRtLlm);
+         (w.latent || w.engine != GemmEngine::TensorRtLlm);
 }
 
 /// Rows that queries of a head of keys fill there. Sources: flash-attention, hopper/tile_size.h, tile_size_fwd_sm90: 192 where heads are 64 wide,
@@ -53,37 +53,39 @@ double rows_of_warp_groups(const DecodeWork& w) {
 
 /// TensorRT-LLM's kernels before data-centre Blackwell. By lanes: its old one, a block for each head of queries. By warps: XQA with Ampere's
 /// instructions, 256 threads of 251 to 255 registers, so one block on an SM, of 79,488 bytes. By groups: XQA with Hopper's, over 8-bit caches.
-/// Sources: TensorRT-LLM, decoderXQAImplJIT/kernelUtils.cpp (supportConfigCommon: no XQA for lone heads; groups of 32 at most; supportConfigQGMMA);
+/// Sources: TensorRT-LLM, decoderXQAImplJIT/kernelUtils.cpp (supportConfigCommon: no XQA for single heads; groups of 32 at most; supportConfigQGMMA);
 /// kernels/xqa/mha.cu, its launch bounds.
 enum class XqaKernel { None, ByLanes, ByWarps, ByGroups };
 
 XqaKernel xqa_kernel(const DecodeWork& w, const TensorBoard& board) {
-  if (!by_lone_kernels(w) || board.kind == MmaKind::TensorMemory) return XqaKernel::None;
+  if (!by_single_kernels(w) || board.kind == MmaKind::TensorMemory) return XqaKernel::None;
   const double group = w.heads / w.kv_heads;
   if (group <= 1 || group > kLargestGroup) return XqaKernel::ByLanes;
   return board.kind == MmaKind::WarpGroup && w.fp8_cache ? XqaKernel::ByGroups : XqaKernel::ByWarps;
 }
 
-Factors factors_of(const DecodeWork& w, const DecodeParameters& p, std::size_t k, bool is_narrow,
-                   const CostProfile& profile) {
-  const std::size_t f = is_narrow ? 2 : 0;
+Factors factors_of(const DecodeWork& w, const DecodeParameters& p, std::size_t k,
+                   bool is_low_precision, const CostProfile& profile) {
+  const std::size_t f = is_low_precision ? 2 : 0;
   const std::size_t width = w.latent ? 0 : head_width_class(w.width);
   if (!w.engine) {
-    return {
-        .window = 0, .call_us = profile.product.start_us, .combine_us = profile.product.split_us};
+    return {.window = 0,
+            .call_us = profile.tensor_gemm.start_us,
+            .combine_us = profile.tensor_gemm.split_us};
   }
   const auto e = static_cast<std::size_t>(*w.engine);
-  return {.pace = p.pace.values[e][k][f][width],
+  return {.factor = p.factor.values[e][k][f][width],
           .call = p.call_of.values[e][k][f] * (w.late ? p.late_call.values[e][k][f] : 1),
-          .splits = by_lone_kernels(w) && w.heads == w.kv_heads ? 1 : p.splits_of.values[e][k][f],
+          .splits = by_single_kernels(w) && w.heads == w.kv_heads ? 1 : p.splits_of.values[e][k][f],
           .window = p.window.values[e][k][f],
-          .block = p.block_of.values[e][k] * (w.late && !is_narrow ? p.late_block.values[e][k] : 1),
+          .block = p.block_of.values[e][k] *
+                   (w.late && !is_low_precision ? p.late_block.values[e][k] : 1),
           .efficiency = p.efficiency_by[e],
           .traffic = p.traffic[e],
           .call_us = p.call_us[e],
           .combine_us = p.combine_us[e],
-          .lone_call = p.lone_call.values[e][k][f],
-          .lone = p.lone_of.values[e][k][f]};
+          .single_call = p.single_call.values[e][k][f],
+          .single = p.single_of.values[e][k][f]};
 }
 
 /// One way of dividing the keys.
@@ -98,17 +100,17 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
                              const CostProfile& profile) {
   const DecodeParameters& p = w.latent ? profile.attention.latent_decode : profile.attention.decode;
   const std::size_t k = engine_kind(board.kind);
-  const bool widens = widens_cache(w, board);
-  const bool is_narrow = w.fp8_cache && !widens;
-  Factors x = factors_of(w, p, k, is_narrow, profile);
-  if (is_triton(w, board)) x.pace *= p.triton;
+  const bool upcasts = upcasts_cache(w, board);
+  const bool is_low_precision = w.fp8_cache && !upcasts;
+  Factors x = factors_of(w, p, k, is_low_precision, profile);
+  if (is_triton(w, board)) x.factor *= p.triton;
   const double clock = board.clock, sms = board.sms;
-  const double cache_bytes = is_narrow ? 1 : 2;
+  const double cache_bytes = is_low_precision ? 1 : 2;
   const double group = w.heads / w.kv_heads;
-  const bool lone = by_lone_kernels(w) && group > kLargestGroup;
+  const bool single = by_single_kernels(w) && group > kLargestGroup;
   const bool by_groups = is_by_warp_groups(w, board);
   const XqaKernel xqa = xqa_kernel(w, board);
-  const bool by_lanes = lone || xqa == XqaKernel::ByLanes;
+  const bool by_lanes = single || xqa == XqaKernel::ByLanes;
   const bool by_warps = xqa == XqaKernel::ByWarps;
   // CHOICE by rows of L40S: over an 8-bit cache that kernel leaves all keys of a sequence to one block, and takes 62 keys of 128 values a us
   // however many blocks there are. That TensorRT-LLM does not split some: data/modern/README.md.
@@ -116,7 +118,7 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
   const bool swaps = is_flash_attention_2(w, k) && group > 1;
   const bool apart = swaps && w.window > 0;
   const std::optional<DecodeGrid> grid = find_grid(w, board);
-  const bool triton_lone = w.latent && group == 1 && is_triton(w, board);
+  const bool triton_single = w.latent && group == 1 && is_triton(w, board);
   const double slower = std::pow(kCallClock / clock, p.clock_exponent);
   // Blocks that an SM holds at once, and the buffers that it fills: of two blocks, or as much as there is. FlashAttention 3 takes the whole SM: 64,512
   // of its 65,536 registers (128 threads of 24, 256 of 240), 160 KiB and more of tiles. Source: flash-attention, hopper/flash_fwd_kernel_sm90.h.
@@ -131,82 +133,82 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
   const double seen = has_window ? w.window : w.keys;
   const double read = has_window ? std::min(w.keys, seen + kWindowTile * x.window) : seen;
   const double columns = w.batch * w.kv_heads *
-                         (lone || apart ? group
-                          : grid        ? std::ceil(group / grid->rows)
-                                        : 1);
+                         (single || apart ? group
+                          : grid          ? std::ceil(group / grid->rows)
+                                          : 1);
   const double most = std::max(
       1.0,
       std::min(read / p.keys_per_split, grid ? grid->parts : std::max(1.0, p.splits * x.splits)));
   const double wanted = one_part ? 1 : grid ? most : std::max(1.0, sms * p.fill / columns);
-  const double stream = p.stream_bytes_per_clock * p.stream_of[k] * x.pace * buffers * clock;
+  const double stream = p.stream_bytes_per_clock * p.stream_of[k] * x.factor * buffers * clock;
   // Over an 8-bit cache some kernels compute in 8 bits.
-  const ProductFormat narrow = is_narrow ? ProductFormat::Fp8 : ProductFormat::Half;
-  const double top = board.peak(narrow) / sms;
-  const TensorRates rates = board.rates(by_groups ? narrow : ProductFormat::Half);
+  const GemmFormat low_precision = is_low_precision ? GemmFormat::Fp8 : GemmFormat::Half;
+  const double top = board.peak(low_precision) / sms;
+  const TensorRates rates = board.rates(by_groups ? low_precision : GemmFormat::Half);
   const double rate =
-      std::min(0.9 * top, rates.at(p.efficiency * p.efficiency_of[k] * x.efficiency * x.pace));
+      std::min(0.9 * top, rates.at(p.efficiency * p.efficiency_of[k] * x.efficiency * x.factor));
   const double least = by_groups ? rows_of_warp_groups(w) : kLeastRows;
-  const double rows = lone    ? p.ungrouped_rows
+  const double rows = single  ? p.ungrouped_rows
                       : apart ? kLeastRows
                       : grid  ? grid->rows
                               : std::ceil(group / least) * least;
-  // The kernel for lone heads multiplies as it reads, without buffers: values a clock, and blocks as many as an SM's threads allow.
-  const double lone_stream = kFromL2 * clock * cache_bytes / 2 / (p.ungrouped * x.lone);
-  const double alone = triton_lone ? p.triton_lone[static_cast<std::size_t>(*w.engine)] : 1;
+  // The kernel for single heads multiplies as it reads, without buffers: values a clock, and blocks as many as an SM's threads allow.
+  const double single_stream = kFromL2 * clock * cache_bytes / 2 / (p.ungrouped * x.single);
+  const double alone = triton_single ? p.triton_single[static_cast<std::size_t>(*w.engine)] : 1;
   const double block =
-      p.block_cycles * (by_lanes ? x.lone : x.block / residents) / kCallClock * slower;
+      p.block_cycles * (by_lanes ? x.single : x.block / residents) / kCallClock * slower;
   const double l2_rate = sms * clock * p.l2_bytes_per_clock;
   const double cache = w.batch * seen * w.kv_heads * w.key_values * cache_bytes;
   const double footprint = cache + w.batch * w.heads * w.width * 4;
   const double kept = board.l2 * p.l2_share / footprint;
   const double miss = 1 / (1 + std::pow(kept, 4));
   const double dram = footprint * miss / (board.bandwidth * std::min(0.97, p.dram_efficiency));
-  const double roof = 2 * w.batch * w.heads * seen * w.products / (top * sms);
+  const double roof = 2 * w.batch * w.heads * seen * w.gemms / (top * sms);
 
   Parts best;
-  const double divided = lone ? 1.0 : std::min(most, wanted);
-  for (const double parts : {grid ? divided : 1.0, divided}) {
+  const double sharded = single ? 1.0 : std::min(most, wanted);
+  for (const double parts : {grid ? sharded : 1.0, sharded}) {
     const double blocks = columns * parts, keys = read / parts;
     const double padded = std::ceil(keys / kKeyTile) * kKeyTile;
     const double per_sm = blocks / sms;
     const double q = p.wave_quantization;
     const double waves = per_sm <= 1 ? 1 : q * std::ceil(per_sm) + (1 - q) * per_sm;
     const double load = waves * w.key_values * cache_bytes * (keys + p.padding * (padded - keys)) /
-                        (lone ? lone_stream : stream) * alone;
+                        (single ? single_stream : stream) * alone;
     const double math =
-        waves * rows * padded * (2 * w.products / rate + board.softmax_cycles(p.softmax) / clock);
+        waves * rows * padded * (2 * w.gemms / rate + board.softmax_cycles(p.softmax) / clock);
     const double body = cube_root_sum(slower_of(load, dram), math, 0);
     double seconds = block * waves + std::max(body, roof);
     if (parts > 1) {
       // As many parts as tiles of keys leave.
       const double added = std::max(1.0, read / padded);
-      const double results = columns * added * (lone || apart ? 1 : group) * w.width * 8;
+      const double results = columns * added * (single || apart ? 1 : group) * w.width * 8;
       seconds += x.combine_us * 1e-6 * slower * (1 - 1 / added) + results / l2_rate;
     }
     if (seconds < best.seconds) best = {seconds, load, math, std::min(1.0, per_sm)};
   }
   const double around =
       x.traffic * w.batch * (2 * w.heads + 2 * w.kv_heads) * w.width * 4 / l2_rate;
-  const double lone_call = by_lone_kernels(w) && (lone || group == 1) ? x.lone_call : 1;
+  const double single_call = by_single_kernels(w) && (single || group == 1) ? x.single_call : 1;
   // One sequence, or one head of keys, is regrouped without a copy.
   const double copies = swaps && !apart && w.batch > 1 && w.kv_heads > 1 ? p.copy_us : 0;
   const double casts = casts_inputs(w, board) ? p.cast_us : 0;
   // XQA of Hopper's instructions embeds positions and writes the cache, for which the others have a kernel before them.
   // Source: TensorRT-LLM, decoderXQAImplJIT.cpp, applyRoPEInXqaKernel.
   const double embedded = xqa == XqaKernel::ByGroups ? p.embed_us : 0;
-  const double kernels = x.call_us * x.call * lone_call;
+  const double kernels = x.call_us * x.call * single_call;
   const double call =
       (std::max(0.5 * kernels, kernels - embedded) + copies + casts) * 1e-6 * slower;
   double others = around;
-  if (widens) {
+  if (upcasts) {
     const double values = w.batch * w.keys * w.key_values;
-    others += p.widen_us * 1e-6 * slower + values / (sms * clock * p.widened_per_clock);
+    others += p.upcast_us * 1e-6 * slower + values / (sms * clock * p.upcasts_per_clock);
   }
   if (w.absorbs > 0) {
-    // Queries to the latent's width and results back, a product of each head.
-    const double latent = w.products - w.key_values;
-    others += board.library_product(w.heads, w.batch, latent, w.absorbs).in_s() +
-              board.library_product(w.heads, w.batch, w.absorbs, latent).in_s();
+    // Queries to the latent's width and results back, a GEMM of each head.
+    const double latent = w.gemms - w.key_values;
+    others += board.library_gemm(w.heads, w.batch, latent, w.absorbs).in_s() +
+              board.library_gemm(w.heads, w.batch, w.absorbs, latent).in_s();
   }
   CallEstimate result;
   result.duration = Seconds(call + others + best.seconds);
@@ -214,7 +216,7 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
     result.duration = Seconds(beside_host(p.host_us * p.host_of[k] * 1e-6, result.duration.in_s()));
   result.roofs = {.compute = Seconds(std::max(roof, best.math)),
                   .memory = Seconds(std::max(best.load, dram)),
-                  .starved = best.share < 1 || call > best.seconds,
+                  .under_occupied = best.share < 1 || call > best.seconds,
                   .sm_share = best.share};
   result.body_share = w.eager ? (others + best.seconds) / result.duration.in_s()
                               : 1 - Seconds(call) / result.duration;

@@ -26,16 +26,16 @@ bool is_whole(ExpertFormat format) {
 /// Source: its quantization/mxfp4.py, process_weights_after_loading. CHOICE: that this is so before Hopper, by rows of L40S (notes/0006).
 /// Blackwell's workstation boards run Triton's or Marlin's kernels over 4 bits: arg_groups, moe_runner_backend of GPT-OSS.
 double kept_weight_bytes(const ExpertsWork& work, int compute_capability) {
-  const bool is_widened = work.engine == ProductEngine::SgLang &&
-                          work.format == ExpertFormat::Fp4Weights && compute_capability < 90;
-  return expert_weight_bytes(is_widened ? ExpertFormat::Half : work.format);
+  const bool is_upcast = work.engine == GemmEngine::SgLang &&
+                         work.format == ExpertFormat::Fp4Weights && compute_capability < 90;
+  return expert_weight_bytes(is_upcast ? ExpertFormat::Half : work.format);
 }
 
 /// Marlin's kernels for 4-bit integers, which SGLang and vLLM run on every board, are of Ampere's instructions (mma.sync, cp.async).
 /// Source: vllm, csrc/moe/marlin_moe_wna16; sglang, sgl-kernel/csrc/moe/marlin_moe_wna16, the same.
 bool is_marlin(const ExpertsWork& work) {
   return work.format == ExpertFormat::Int4Weights &&
-         (work.engine == ProductEngine::SgLang || work.engine == ProductEngine::Vllm);
+         (work.engine == GemmEngine::SgLang || work.engine == GemmEngine::Vllm);
 }
 
 struct Grouped {
@@ -46,7 +46,7 @@ struct Grouped {
 class Experts {
  public:
   Experts(const ExpertsWork& work, const TensorBoard& board, const CostProfile& profile)
-      : w_(work), board_(board), p_(profile.mixture.experts) {
+      : w_(work), board_(board), p_(profile.moe.experts) {
     const std::size_t k = engine_kind(board.kind);
     const auto f = static_cast<std::size_t>(work.format);
     const auto at = [&](const ByEngineKindExperts& factors) {
@@ -55,9 +55,9 @@ class Experts {
     // Of the instructions, where these are older than the board: their generation's factors, and their share of its tensor cores.
     const MmaKind kind = is_marlin(work) ? std::min(board.kind, MmaKind::AsyncWarp) : board.kind;
     const std::size_t own = engine_kind(kind);
-    const double older = std::pow(profile.product.warp_share,
+    const double older = std::pow(profile.tensor_gemm.warp_share,
                                   static_cast<double>(board.kind) - static_cast<double>(kind));
-    format_ = products_of(work.format);
+    format_ = gemms_of(work.format);
     efficiency_ = older * std::min(0.97, p_.efficiency * p_.efficiency_by[f] *
                                              p_.efficiency_of[own] * at(p_.efficiency_at));
     rates_ = board.rates(format_);
@@ -74,7 +74,7 @@ class Experts {
     call_ = at(p_.call_of);
   }
 
-  [[nodiscard]] Grouped product(double n, double k) const {
+  [[nodiscard]] Grouped gemm(double n, double k) const {
     const double bytes = w_.load.experts * n * k * b_ + rows_ * (k * a_ + n * 2);
     const double kept = board_.l2 * p_.l2_share / bytes;
     const double dram = bytes / (1 + std::pow(kept, 4)) / bandwidth_;
@@ -107,7 +107,7 @@ class Experts {
     return best;
   }
 
-  /// Permutation, activation and sum: rows in and out at 16 bits, but what products read.
+  /// Permutation, activation and sum: rows in and out at 16 bits, but what GEMMs read.
   [[nodiscard]] double moves() const {
     const double halves = w_.gated ? 2 : 1;
     const double rows = w_.load.rows + (strays_ > 0 ? strays_ : passing() * w_.load.others);
@@ -116,11 +116,11 @@ class Experts {
     const double kept = board_.l2 * p_.l2_share /
                         (2 * (rows * (3 * w_.hidden + 4 * w_.width) + 2 * w_.tokens * w_.hidden));
     const double miss = 1 / (1 + kept * kept);
-    const double alone = w_.products_alone ? p_.alone : 1;
+    const double alone = w_.gemms_alone ? p_.alone : 1;
     return alone * factor(p_.traffic) * passed * (miss / bandwidth_ + 1 / l2_rate_);
   }
   [[nodiscard]] double routes() const {
-    if (w_.products_alone) return 0;
+    if (w_.gemms_alone) return 0;
     const double sm_clock = board_.sms * board_.clock;
     const double kind =
         w_.engine
@@ -133,26 +133,26 @@ class Experts {
   }
   [[nodiscard]] double call() const {
     double us = 0;
-    for (const double engine : p_.call_us) us += engine / kProductEngineCount;
+    for (const double engine : p_.call_us) us += engine / kGemmEngineCount;
     if (w_.engine) us = p_.call_us[static_cast<std::size_t>(*w_.engine)];
     return us * call_ * 1e-6 * std::pow(kCallClock / board_.clock, p_.clock_exponent);
   }
 
  private:
-  /// Share of other ranks' rows that kernels around the products pass over.
+  /// Share of other ranks' rows that kernels around the GEMMs pass over.
   [[nodiscard]] double passing() const {
-    if (!w_.engine || w_.products_alone) return 0;
-    const bool is_others = *w_.engine != ProductEngine::TensorRtLlm;
+    if (!w_.engine || w_.gemms_alone) return 0;
+    const bool is_others = *w_.engine != GemmEngine::TensorRtLlm;
     return factor(p_.passed) * (is_others && is_whole(w_.format) ? p_.passed_whole : 1);
   }
   /// Of the work's engine, or 1 without one.
-  [[nodiscard]] double factor(const std::array<double, kProductEngineCount>& by_engine) const {
+  [[nodiscard]] double factor(const std::array<double, kGemmEngineCount>& by_engine) const {
     return w_.engine ? by_engine[static_cast<std::size_t>(*w_.engine)] : 1.0;
   }
   const ExpertsWork& w_;
   const TensorBoard& board_;
   const ExpertParameters& p_;
-  ProductFormat format_;
+  GemmFormat format_;
   TensorRates rates_;
   double efficiency_, stream_, bandwidth_, l2_rate_, a_, b_, strays_, rows_, call_;
 };
@@ -162,15 +162,15 @@ class Experts {
 CallEstimate estimate_experts(const ExpertsWork& w, const TensorBoard& board,
                               const CostProfile& profile) {
   const Experts experts(w, board, profile);
-  const Grouped in = experts.product(w.gated ? 2 * w.width : w.width, w.hidden);
-  const Grouped out = experts.product(w.hidden, w.width);
+  const Grouped in = experts.gemm(w.gated ? 2 * w.width : w.width, w.hidden);
+  const Grouped out = experts.gemm(w.hidden, w.width);
   const double call = experts.call(), around = experts.moves() + experts.routes();
   CallEstimate result;
   result.duration = Seconds(call + around + in.seconds + out.seconds);
   const double share = 0.5 * (in.share + out.share);
   result.roofs = {.compute = Seconds(in.mma + out.mma),
                   .memory = Seconds(in.memory + out.memory),
-                  .starved = share < 1 || call > in.seconds + out.seconds,
+                  .under_occupied = share < 1 || call > in.seconds + out.seconds,
                   .sm_share = share};
   result.body_share = 1 - Seconds(call) / result.duration;
   return result;
@@ -178,9 +178,9 @@ CallEstimate estimate_experts(const ExpertsWork& w, const TensorBoard& board,
 
 CallEstimate estimate_quantization(const QuantizationWork& w, const TensorBoard& board,
                                    const CostProfile& profile) {
-  const QuantizationParameters& p = profile.mixture.quantization;
+  const QuantizationParameters& p = profile.moe.quantization;
   const std::size_t k = engine_kind(board.kind);
-  const auto e = static_cast<std::size_t>(w.engine.value_or(ProductEngine::Vllm));
+  const auto e = static_cast<std::size_t>(w.engine.value_or(GemmEngine::Vllm));
   const double values = w.rows * w.cols, bytes = 3 * values;
   const double sm_clock = board.sms * board.clock;
   const double kept = board.l2 * p.l2_share / bytes;
@@ -190,7 +190,7 @@ CallEstimate estimate_quantization(const QuantizationWork& w, const TensorBoard&
   const double converted = values / (sm_clock * p.values_per_clock * p.values_of.values[e][k]);
   double body = cubes(dram, cached, converted);
   // vLLM's kernel gives a row to a block: few rows take as long as one (data/modern/quantize.csv).
-  if (w.engine == ProductEngine::Vllm) {
+  if (w.engine == GemmEngine::Vllm) {
     const double waves = std::max(1.0, w.rows / (2 * board.sms));
     body = std::max(body, waves * w.cols / (board.clock * p.row_values_per_clock));
   }
@@ -200,7 +200,7 @@ CallEstimate estimate_quantization(const QuantizationWork& w, const TensorBoard&
   result.duration = Seconds(call + body);
   result.roofs = {.compute = Seconds(converted),
                   .memory = Seconds(dram),
-                  .starved = call > body,
+                  .under_occupied = call > body,
                   .sm_share = std::min(1.0, w.rows / board.sms)};
   result.body_share = 1 - Seconds(call) / result.duration;
   return result;

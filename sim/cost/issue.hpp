@@ -30,11 +30,11 @@ namespace tracecast::cost {
   return issue_efficiency(gpu, profile.gemm.issue, profile);
 }
 
-/// The same of the products between the transforms of non-fused Winograd. What they gain on the library's was learned
+/// The same of the GEMMs between the transforms of non-fused Winograd. What they gain on the library's was learned
 /// where they are cuDNN's own kernels; on Kepler they are the library's. Source: data/kernels/conv_cudnn_algos.csv.gz, K80
 /// and GRID K520 13 to 22 % too fast with the gain.
-[[nodiscard]] inline double winograd_product_efficiency(const GpuSpec& gpu,
-                                                        const CostProfile& profile) {
+[[nodiscard]] inline double winograd_gemm_efficiency(const GpuSpec& gpu,
+                                                     const CostProfile& profile) {
   const double gain = profile.convolution.winograd_gemm;
   const bool is_own = gpu.architecture != Architecture::Kepler;
   return library_efficiency(gpu, profile) * (is_own ? gain : std::min(gain, 1.0));

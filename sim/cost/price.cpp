@@ -14,15 +14,15 @@
 #include "sim/cost/experts.hpp"
 #include "sim/cost/fill.hpp"
 #include "sim/cost/issue.hpp"
-#include "sim/cost/product.hpp"
 #include "sim/cost/recurrent.hpp"
 #include "sim/cost/reduction.hpp"
 #include "sim/cost/roofs.hpp"
-#include "sim/cost/spread.hpp"
 #include "sim/cost/streaming.hpp"
 #include "sim/cost/sustained_clock.hpp"
+#include "sim/cost/tensor_gemm.hpp"
 #include "sim/cost/tensor_power.hpp"
 #include "sim/cost/tile_gemm.hpp"
+#include "sim/cost/uncertainty.hpp"
 
 namespace tracecast::cost {
 namespace {
@@ -39,7 +39,7 @@ Roofs estimate_matrix(const Kernel& kernel, const MatrixWork& work, const Sustai
   const bool is_spectra =
       kernel.algorithm == Algorithm::Fft || kernel.algorithm == Algorithm::FftTiling;
   if (kernel.algorithm == Algorithm::WinogradNonfused) {
-    t.efficiency = winograd_product_efficiency(gpu, profile);
+    t.efficiency = winograd_gemm_efficiency(gpu, profile);
   } else if (is_spectra) {
     t.efficiency = issue_efficiency(gpu, profile.convolution.spectra_issue, profile);
   } else if (in_convolution) {
@@ -49,7 +49,7 @@ Roofs estimate_matrix(const Kernel& kernel, const MatrixWork& work, const Sustai
   t.result_bytes = t.batch * t.m * t.n * 4.0;
   t.most_slices = work.batch == 1 ? kMostSlices : 1;
   if (in_convolution) {
-    // An unfolded image's product: long slices, and never as a matrix times a vector. Source: single images in
+    // An im2col matrix's GEMM: long slices, and never as a matrix times a vector. Source: single images in
     // data/kernels/conv_cudnn_algos.csv.gz, 490 us at k = 1024, 825 us at 4608 (K80).
     constexpr double kSlice = 1024;
     t.most_slices = std::min(t.most_slices, std::max(1, static_cast<int>(t.k / kSlice)));
@@ -76,47 +76,46 @@ Roofs estimate_matrix(const Kernel& kernel, const MatrixWork& work, const Sustai
   return estimate_tiles(t, machine, gpu, profile).roofs;
 }
 
-/// Format of a product on tensor cores, by its operands and by what its weights are kept in.
-ProductFormat format_of(const Kernel& kernel, const MatrixWork& work) {
+/// Format of a GEMM on tensor cores, by its operands and by what its weights are kept in.
+GemmFormat format_of(const Kernel& kernel, const MatrixWork& work) {
   switch (work.weights) {
     case WeightFormat::AsOperands:
       break;
     case WeightFormat::Int8:
-      return ProductFormat::Int8Weights;
+      return GemmFormat::Int8Weights;
     case WeightFormat::Int4:
-      return ProductFormat::Int4Weights;
+      return GemmFormat::Int4Weights;
     case WeightFormat::Blocks:
-      return ProductFormat::Fp8Block;
+      return GemmFormat::Fp8Block;
   }
   switch (kernel.math) {
     case Precision::Fp32:
     case Precision::Fp64:
     case Precision::Tf32:
-      return ProductFormat::Tf32;
+      return GemmFormat::Tf32;
     case Precision::Fp8:
-      return ProductFormat::Fp8;
+      return GemmFormat::Fp8;
     case Precision::Int8:
-      return ProductFormat::Int8;
+      return GemmFormat::Int8;
     case Precision::Fp4:
-      return ProductFormat::Fp4;
+      return GemmFormat::Fp4;
     case Precision::Fp16:
     case Precision::Bf16:
       break;
   }
-  return ProductFormat::Half;
+  return GemmFormat::Half;
 }
 
-TensorProduct product_of(const MatrixWork& work, ProductFormat format) {
-  TensorProduct product;
-  product.batch = static_cast<double>(work.batch);
-  product.m = static_cast<double>(work.m);
-  product.n = static_cast<double>(work.n);
-  product.k = static_cast<double>(work.k);
-  product.format = format;
-  product.by_early_library = work.by_early_library;
-  product.alignment =
-      product_alignment(product, work.transpose_a, work.transpose_b, result_bytes(format));
-  return product;
+TensorGemm gemm_of(const MatrixWork& work, GemmFormat format) {
+  TensorGemm gemm;
+  gemm.batch = static_cast<double>(work.batch);
+  gemm.m = static_cast<double>(work.m);
+  gemm.n = static_cast<double>(work.n);
+  gemm.k = static_cast<double>(work.k);
+  gemm.format = format;
+  gemm.by_early_library = work.by_early_library;
+  gemm.alignment = gemm_alignment(gemm, work.transpose_a, work.transpose_b, result_bytes(format));
+  return gemm;
 }
 
 /// What a price of a call rests on: rows of this GPU, of its generation, or its spec.
@@ -136,14 +135,14 @@ std::optional<Work> as_call(const Kernel& kernel, const AttentionWork& work, con
   if (kernel.unit != MathUnit::TensorCore || is_wide || mma_kind(gpu) == MmaKind::Warp)
     return std::nullopt;
   const AttentionAttributes& a = work.shape;
-  if (a.queries == 1 && a.keys > 1 && work.products == 2) {
+  if (a.queries == 1 && a.keys > 1 && work.gemms == 2) {
     DecodeWork call;
     call.batch = static_cast<double>(a.batch);
     call.keys = static_cast<double>(a.keys);
     call.heads = static_cast<double>(a.heads);
     call.kv_heads = static_cast<double>(a.kv_heads);
     call.width = static_cast<double>(a.width);
-    call.key_values = call.products = static_cast<double>(a.width + a.width_of_values());
+    call.key_values = call.gemms = static_cast<double>(a.width + a.width_of_values());
     call.fp8_cache = element_size(kernel.data) < Bytes(2);
     return call;
   }
@@ -152,7 +151,7 @@ std::optional<Work> as_call(const Kernel& kernel, const AttentionWork& work, con
   call.tokens = static_cast<double>(a.queries);
   call.keys = static_cast<double>(a.keys);
   call.causal = a.causal && a.queries == a.keys;
-  call.products = work.products;
+  call.gemms = work.gemms;
   if (kernel.math == Precision::Fp8) call.format = AttentionFormat::Fp8;
   call.by_warps = work.by_warps;
   call.heads = static_cast<double>(a.heads);
@@ -175,8 +174,8 @@ Basis basis_of(const Kernel& kernel, CostForm form, const GpuSpec& gpu,
   if (kernel.is_bounded_guess) return Basis::Unknown;
   if (std::holds_alternative<ChainWork>(kernel.work)) return Basis::Spec;
   if (!profile.measured_gpu.empty() && profile.measured_gpu == gpu.id) return Basis::Measured;
-  if (form == CostForm::Product) return product_basis(gpu, profile);
-  if (form > CostForm::Product) return call_basis(form, gpu, profile);
+  if (form == CostForm::TensorGemm) return gemm_basis(gpu, profile);
+  if (form > CostForm::TensorGemm) return call_basis(form, gpu, profile);
   const bool fitted =
       profile.fitted[static_cast<std::size_t>(form)][static_cast<std::size_t>(gpu.architecture)];
   return fitted ? Basis::Transferred : Basis::Spec;
@@ -210,30 +209,29 @@ std::string_view to_string(Basis basis) {
   return "unknown";
 }
 
-Basis product_basis(const GpuSpec& gpu, const CostProfile& profile) {
+Basis gemm_basis(const GpuSpec& gpu, const CostProfile& profile) {
   if (!profile.measured_gpu.empty() && profile.measured_gpu == gpu.id) return Basis::Measured;
-  const std::vector<std::string>& known = profile.fitted_product_gpus;
+  const std::vector<std::string>& known = profile.fitted_gemm_gpus;
   if (std::find(known.begin(), known.end(), gpu.id) != known.end()) return Basis::Measured;
-  const bool fitted = profile.fitted[static_cast<std::size_t>(CostForm::Product)]
+  const bool fitted = profile.fitted[static_cast<std::size_t>(CostForm::TensorGemm)]
                                     [static_cast<std::size_t>(gpu.architecture)];
   return fitted ? Basis::Transferred : Basis::Spec;
 }
 
-double product_log_sd(const TensorProduct& product, const GpuSpec& gpu,
-                      const CostProfile& profile) {
-  const ErrorSpread& e = profile.error[static_cast<std::size_t>(CostForm::Product)];
+double gemm_log_sd(const TensorGemm& gemm, const GpuSpec& gpu, const CostProfile& profile) {
+  const ErrorSd& e = profile.error[static_cast<std::size_t>(CostForm::TensorGemm)];
   const ErrorCauses& causes = profile.error_causes;
-  const Basis basis = product_basis(gpu, profile);
+  const Basis basis = gemm_basis(gpu, profile);
   const double base = basis == Basis::Measured      ? e.measured
                       : basis == Basis::Transferred ? std::max(e.transferred, e.spec)
                                                     : e.spec;
-  const bool is_plain =
-      product.format == ProductFormat::Half || product.format == ProductFormat::Tf32;
-  const std::size_t whose = product.engine ? 1 + static_cast<std::size_t>(*product.engine) : 0;
-  const auto family = static_cast<std::size_t>(family_of(product.format));
+  const bool is_plain = gemm.format == GemmFormat::Half || gemm.format == GemmFormat::Tf32;
+  const std::size_t whose = gemm.engine ? 1 + static_cast<std::size_t>(*gemm.engine) : 0;
+  const auto family = static_cast<std::size_t>(family_of(gemm.format));
   const double format =
-      is_plain ? 0 : std::hypot(causes.product_format[whose], causes.product_family[family]);
-  return std::hypot(std::hypot(base, format), product_board_spread(gpu, profile));
+      is_plain ? 0
+               : std::hypot(causes.tensor_gemm_format[whose], causes.tensor_gemm_family[family]);
+  return std::hypot(std::hypot(base, format), gemm_board_uncertainty(gpu, profile));
 }
 
 namespace {
@@ -263,31 +261,31 @@ CallEstimate estimate_call(const Work& work, const TensorBoard& board, const Cos
 
 }  // namespace
 
-CallDoubt doubt_of(const Work& work, const CallEstimate& estimate) {
-  CallDoubt doubt;
+CallUncertainty uncertainty_of(const Work& work, const CallEstimate& estimate) {
+  CallUncertainty uncertainty;
   if (estimate.duration > Seconds(0)) {
     const Seconds roof = std::max(estimate.roofs.compute, estimate.roofs.memory);
-    doubt.roof_share = std::min(1.0, roof / estimate.duration);
+    uncertainty.roof_share = std::min(1.0, roof / estimate.duration);
   }
   const auto is_common = [](double width) { return width == 64 || width == 128; };
   if (const auto* w = std::get_if<PrefillWork>(&work)) {
-    doubt.engine = w->engine;
-    doubt.is_narrow = w->format != AttentionFormat::Half;
-    doubt.is_rare = w->latent ? w->absorbed : !is_common(w->key_width);
-    doubt.has_window = w->window > 0;
+    uncertainty.engine = w->engine;
+    uncertainty.is_low_precision = w->format != AttentionFormat::Half;
+    uncertainty.is_rare = w->latent ? w->absorbed : !is_common(w->key_width);
+    uncertainty.has_window = w->window > 0;
   } else if (const auto* d = std::get_if<DecodeWork>(&work)) {
-    doubt.engine = d->engine;
-    doubt.is_narrow = d->fp8_cache;
-    doubt.is_rare = !d->latent && !is_common(d->width);
-    doubt.has_window = d->window > 0;
+    uncertainty.engine = d->engine;
+    uncertainty.is_low_precision = d->fp8_cache;
+    uncertainty.is_rare = !d->latent && !is_common(d->width);
+    uncertainty.has_window = d->window > 0;
   } else if (const auto* x = std::get_if<ExpertsWork>(&work)) {
-    doubt.engine = x->engine;
-    doubt.is_narrow = x->format != ExpertFormat::Half;
-    doubt.is_rare = x->load.others > 0;
+    uncertainty.engine = x->engine;
+    uncertainty.is_low_precision = x->format != ExpertFormat::Half;
+    uncertainty.is_rare = x->load.others > 0;
   } else if (const auto* q = std::get_if<QuantizationWork>(&work)) {
-    doubt.engine = q->engine;
+    uncertainty.engine = q->engine;
   }
-  return doubt;
+  return uncertainty;
 }
 
 std::optional<CallPrice> price_call(const Work& work, const GpuSpec& gpu,
@@ -297,16 +295,17 @@ std::optional<CallPrice> price_call(const Work& work, const GpuSpec& gpu,
   CallPrice price{.estimate = estimate_call(work, TensorBoard(gpu, profile), profile),
                   .form = *form,
                   .basis = call_basis(*form, gpu, profile)};
-  const ErrorSpread& e = profile.error[static_cast<std::size_t>(*form)];
+  const ErrorSd& e = profile.error[static_cast<std::size_t>(*form)];
   price.log_sd = price.basis == Basis::Measured      ? e.measured
                  : price.basis == Basis::Transferred ? std::max(e.transferred, e.spec)
                                                      : e.spec;
-  price.doubt = doubt_of(work, price.estimate);
-  const CallDoubt& doubt = price.doubt;
-  price.log_sd *= std::hypot(1.0, e.body * price.estimate.body_share) *
-                  (doubt.engine ? e.engine[static_cast<std::size_t>(*doubt.engine)] : 1) *
-                  (doubt.is_narrow ? e.narrow : 1) * (doubt.is_rare ? e.rare : 1) *
-                  (doubt.has_window ? e.window : 1) * std::pow(e.roof, doubt.roof_share);
+  price.uncertainty = uncertainty_of(work, price.estimate);
+  const CallUncertainty& uncertainty = price.uncertainty;
+  price.log_sd *=
+      std::hypot(1.0, e.body * price.estimate.body_share) *
+      (uncertainty.engine ? e.engine[static_cast<std::size_t>(*uncertainty.engine)] : 1) *
+      (uncertainty.is_low_precision ? e.low_precision : 1) * (uncertainty.is_rare ? e.rare : 1) *
+      (uncertainty.has_window ? e.window : 1) * std::pow(e.roof, uncertainty.roof_share);
   return price;
 }
 
@@ -316,7 +315,7 @@ CostForm form_of(const Kernel& kernel) {
   if (std::holds_alternative<ReductionWork>(kernel.work)) return CostForm::Reduction;
   if (std::holds_alternative<RecurrentWork>(kernel.work)) return CostForm::Recurrent;
   if (kernel.unit == MathUnit::TensorCore) {
-    return std::holds_alternative<MatrixWork>(kernel.work) ? CostForm::Product
+    return std::holds_alternative<MatrixWork>(kernel.work) ? CostForm::TensorGemm
                                                            : CostForm::TensorCore;
   }
   return kernel.kernel_class == KernelClass::Convolution ? CostForm::Convolution : CostForm::Gemm;
@@ -380,14 +379,14 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
     roofs = estimate_streaming(kernel, *stream, machine, gpu, profile);
   } else if (const auto* matrix = std::get_if<MatrixWork>(&kernel.work);
              matrix && kernel.unit == MathUnit::TensorCore) {
-    const ProductFormat format = format_of(kernel, *matrix);
-    const TensorProduct work = product_of(*matrix, format);
-    const ProductEstimate product = board ? board->products(format).estimate(work)
-                                          : ProductMachine(gpu, format, profile).estimate(work);
-    roofs = product.roofs;
-    duration = product.duration - fill_time(machine, gpu, profile);  // its start is in it
-    result.throttle = product.throttle;
-    result.power = product.power;
+    const GemmFormat format = format_of(kernel, *matrix);
+    const TensorGemm work = gemm_of(*matrix, format);
+    const GemmEstimate gemm = board ? board->gemms(format).estimate(work)
+                                    : TensorGemmMachine(gpu, format, profile).estimate(work);
+    roofs = gemm.roofs;
+    duration = gemm.duration - fill_time(machine, gpu, profile);  // its start is in it
+    result.throttle = gemm.throttle;
+    result.power = gemm.power;
   } else if (matrix) {
     roofs = estimate_matrix(kernel, *matrix, machine, gpu, profile);
   } else if (const auto* conv = std::get_if<ConvWork>(&kernel.work)) {
@@ -411,7 +410,7 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
   }
 
   const Seconds fill = fill_time(machine, gpu, profile);
-  if (machine.tensor_power && form_of(kernel) != CostForm::Product) {
+  if (machine.tensor_power && form_of(kernel) != CostForm::TensorGemm) {
     const Seconds at_full_clock = combine(roofs);
     limit_power(result, roofs, kernel, fill, *machine.tensor_power);
     if (duration && at_full_clock > Seconds(0)) {
@@ -423,19 +422,19 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
   result.compute_time = roofs.compute;
   result.memory_time = roofs.memory;
   if (result.duration > Seconds(0)) result.sm_share = roofs.sm_share * (busy / result.duration);
-  result.bound = roofs.starved || fill > busy   ? Bound::Latency
-                 : roofs.compute > roofs.memory ? Bound::Compute
-                                                : Bound::Memory;
+  result.bound = roofs.under_occupied || fill > busy ? Bound::Latency
+                 : roofs.compute > roofs.memory      ? Bound::Compute
+                                                     : Bound::Memory;
   const CostForm form = form_of(kernel);
   if (!machine.kernel_power) {
     result.power = {};  // causes are fitted to such boards
-  } else if (form != CostForm::Product) {
+  } else if (form != CostForm::TensorGemm) {
     result.power = power_of(result, kernel, roofs, machine, profile);
   }
   result.basis = basis_of(kernel, form, gpu, profile);
-  const Spread spread = error_spread(result, kernel, result.throttle, gpu, profile);
-  result.log_sd = spread.log_sd;
-  result.shared_log_sd = spread.shared_log_sd;
+  const Uncertainty uncertainty = error_sd(result, kernel, result.throttle, gpu, profile);
+  result.log_sd = uncertainty.log_sd;
+  result.shared_log_sd = uncertainty.shared_log_sd;
   return result;
 }
 

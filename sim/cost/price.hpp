@@ -8,8 +8,8 @@
 #include "models/kernel.hpp"
 #include "sim/base/units.hpp"
 #include "sim/cost/prefill.hpp"
-#include "sim/cost/product.hpp"
 #include "sim/cost/sustained_clock.hpp"
+#include "sim/cost/tensor_gemm.hpp"
 
 namespace tracecast::cost {
 
@@ -42,33 +42,33 @@ struct PricedCandidate {
   Seconds duration{};                     ///< sum of the kernels
 };
 
-/// What a price of products on tensor cores rests on: rows of this GPU, of its generation, or its spec.
-[[nodiscard]] Basis product_basis(const GpuSpec& gpu, const CostProfile& profile);
-/// What a product's price is expected to be off by: standard deviation of ln(measured / predicted). A board that was not
+/// What a price of GEMMs on tensor cores rests on: rows of this GPU, of its generation, or its spec.
+[[nodiscard]] Basis gemm_basis(const GpuSpec& gpu, const CostProfile& profile);
+/// What a GEMM's price is expected to be off by: standard deviation of ln(measured / predicted). A board that was not
 /// measured has at least the error of generations left out: of most generations one chip was measured.
 ///   log_sd^2 = base^2 + format^2 + warp^2 + (beyond distance)^2
 /// format: other formats than 16 bits, by whose kernels run; warp: tensor cores without asynchronous copies; distance: beyond_fit().
-[[nodiscard]] double product_log_sd(const TensorProduct& product, const GpuSpec& gpu,
-                                    const CostProfile& profile);
+[[nodiscard]] double gemm_log_sd(const TensorGemm& gemm, const GpuSpec& gpu,
+                                 const CostProfile& profile);
 
 /// What an estimate of a call knows of its own error: whose kernels run, whether they read or multiply values below 16 bits, whether few
 /// of them were written for it (heads of other widths than 64 and 128, latent attention over the cache's vectors for new
 /// tokens, experts of a divided group), and whether it has a window.
-struct CallDoubt {
-  std::optional<ProductEngine> engine;
-  bool is_narrow = false, is_rare = false, has_window = false;
+struct CallUncertainty {
+  std::optional<GemmEngine> engine;
+  bool is_low_precision = false, is_rare = false, has_window = false;
   double roof_share =
       0;  ///< of its duration, what the greater of its arithmetic and its traffic takes
 };
 /// Nothing is in doubt of other kinds of work.
-[[nodiscard]] CallDoubt doubt_of(const Work& work, const CallEstimate& estimate);
+[[nodiscard]] CallUncertainty uncertainty_of(const Work& work, const CallEstimate& estimate);
 
 /// Price of a call of an inference engine (PrefillWork, DecodeWork, ExpertsWork, QuantizationWork), the kernels around it included.
 struct CallPrice {
   CallEstimate estimate;
   CostForm form = CostForm::Prefill;
   Basis basis = Basis::Spec;
-  CallDoubt doubt = {};
+  CallUncertainty uncertainty = {};
   double log_sd = 0;  ///< standard deviation of ln(measured / predicted)
 };
 /// Nothing for other kinds of work.

@@ -4,7 +4,7 @@
 
 #include "sim/cost/fill.hpp"
 #include "sim/cost/issue.hpp"
-#include "sim/cost/product.hpp"
+#include "sim/cost/tensor_gemm.hpp"
 #include "sim/cost/tile_gemm.hpp"
 
 namespace tracecast::cost {
@@ -24,14 +24,14 @@ struct Step {
   /// All weights that one step reads: what L2 has to keep until the next.
   [[nodiscard]] double weight_bytes() const {
     const double projection = static_cast<double>(work.projection) * work.elements /
-                              static_cast<double>(std::max<std::int64_t>(work.product.m, 1));
+                              static_cast<double>(std::max<std::int64_t>(work.gemm.m, 1));
     return cells() * element_bytes() *
-           (static_cast<double>(work.product.n) * static_cast<double>(work.product.k) + projection);
+           (static_cast<double>(work.gemm.n) * static_cast<double>(work.gemm.k) + projection);
   }
 };
 
-/// One product of a step, all cells of it.
-Roofs estimate_product(const Step& s, double m, double n, double k) {
+/// One GEMM of a step, all cells of it.
+Roofs estimate_gemm(const Step& s, double m, double n, double k) {
   const bool tensor_core = s.kernel.unit == MathUnit::TensorCore;
   const double weights = s.cells() * n * k * s.element_bytes();
   const double miss = miss_share(s.weight_bytes(), s.machine.l2_bytes, s.profile.memory.l2_share);
@@ -41,7 +41,7 @@ Roofs estimate_product(const Step& s, double m, double n, double k) {
   t.n = n;
   t.k = k;
   t.efficiency =
-      tensor_core ? product_efficiency(s.gpu, s.profile) : library_efficiency(s.gpu, s.profile);
+      tensor_core ? gemm_efficiency(s.gpu, s.profile) : library_efficiency(s.gpu, s.profile);
   t.traffic_bytes = weights * miss;
   t.result_bytes = s.cells() * m * n * 4.0;
   // Kepler's kernels for a few rows neither split the inner dimension nor spare the rows that a tile lacks: notes/0003.
@@ -58,18 +58,18 @@ Roofs estimate_product(const Step& s, double m, double n, double k) {
 
 RecurrentEstimate step_by_step(const Step& s) {
   const RecurrentWork& w = s.work;
-  const double m = static_cast<double>(w.product.m), k = static_cast<double>(w.product.k);
+  const double m = static_cast<double>(w.gemm.m), k = static_cast<double>(w.gemm.k);
   const Seconds fill = fill_time(s.machine, s.gpu, s.profile);
   RecurrentEstimate result;
-  result.roofs = estimate_product(s, m, static_cast<double>(w.product.n), k);
+  result.roofs = estimate_gemm(s, m, static_cast<double>(w.gemm.n), k);
   Seconds step = combine(result.roofs) / s.profile.recurrent.efficiency + fill;
   if (w.projection > 0 && m > 0) {
-    const Roofs second = estimate_product(s, m, static_cast<double>(w.projection), w.elements / m);
+    const Roofs second = estimate_gemm(s, m, static_cast<double>(w.projection), w.elements / m);
     step += combine(second) / s.profile.recurrent.efficiency + fill;
     result.roofs.compute += second.compute;
     result.roofs.memory += second.memory;
   }
-  // What the product has just written and the step before has left: it comes from L2.
+  // What the GEMM has just written and the step before has left: it comes from L2.
   step += Seconds(s.cells() * w.elementwise_bytes / s.machine.l2.in_si()) + fill;
   const auto steps = static_cast<double>(w.steps);
   result.duration = step * steps - fill;
@@ -81,18 +81,18 @@ RecurrentEstimate step_by_step(const Step& s) {
 RecurrentEstimate persistent(const Step& s) {
   const RecurrentWork& w = s.work;
   const RecurrentParameters& p = s.profile.recurrent;
-  const double m = static_cast<double>(w.product.m);
+  const double m = static_cast<double>(w.gemm.m);
   const double flops =
-      2.0 * s.cells() * m * static_cast<double>(w.product.n) * static_cast<double>(w.product.k);
+      2.0 * s.cells() * m * static_cast<double>(w.gemm.n) * static_cast<double>(w.gemm.k);
   const Seconds arithmetic(flops / (s.machine.arithmetic.in_si() * p.persistent_efficiency));
   // Every SM reads the whole state of its cell.
-  const double state = m * static_cast<double>(w.product.k) * s.element_bytes();
-  const Seconds exchange((state * s.machine.sm_count + s.cells() * w.elementwise_bytes) /
-                         s.machine.l2.in_si());
-  const Seconds step = arithmetic + exchange + Seconds(p.persistent_step_us * 1e-6);
+  const double state = m * static_cast<double>(w.gemm.k) * s.element_bytes();
+  const Seconds communication((state * s.machine.sm_count + s.cells() * w.elementwise_bytes) /
+                              s.machine.l2.in_si());
+  const Seconds step = arithmetic + communication + Seconds(p.persistent_step_us * 1e-6);
   const auto steps = static_cast<double>(w.steps);
   const Seconds loading(s.weight_bytes() / s.bandwidth());
-  return {.roofs = {arithmetic * steps, loading + exchange * steps, arithmetic < step * 0.5},
+  return {.roofs = {arithmetic * steps, loading + communication * steps, arithmetic < step * 0.5},
           .duration = loading + step * steps};
 }
 
@@ -108,7 +108,7 @@ RecurrentEstimate estimate_recurrent(const Kernel& kernel, const RecurrentWork& 
 Roofs estimate_chain(const Kernel& kernel, const ChainWork& work, const SustainedGpu& machine,
                      const GpuSpec& gpu, const CostProfile& profile) {
   constexpr double kWaitCycles = 2000, kChainsPerSm = 4;
-  const double efficiency = kernel.unit == MathUnit::TensorCore ? product_efficiency(gpu, profile)
+  const double efficiency = kernel.unit == MathUnit::TensorCore ? gemm_efficiency(gpu, profile)
                                                                 : library_efficiency(gpu, profile);
   const double sms = machine.sm_count;
   const double rate = machine.arithmetic.in_si() * efficiency / sms;
@@ -118,7 +118,7 @@ Roofs estimate_chain(const Kernel& kernel, const ChainWork& work, const Sustaine
   const double share = std::min(1.0, work.chains / sms);
   return {.compute = Seconds(work.steps * step),
           .memory = kernel.bytes() / machine.stream,
-          .starved = share < 1,
+          .under_occupied = share < 1,
           .sm_share = share};
 }
 

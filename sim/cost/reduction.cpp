@@ -44,7 +44,7 @@ double integer_operations(const Kernel& kernel, const ReductionWork& work) {
   return std::max(0.0, kernel.flops.in_flop() - kOfRows * elements);
 }
 
-/// Of 32-bit integers, products among them, an SM gives in a cycle from Volta on; Pascal multiplies in several instructions. Source: CUDA C++
+/// Of 32-bit integers, GEMMs among them, an SM gives in a cycle from Volta on; Pascal multiplies in several instructions. Source: CUDA C++
 /// Programming Guide, Throughput of Native Arithmetic Instructions.
 constexpr double kIntegersPerCycle = 64;
 
@@ -71,7 +71,7 @@ Roofs contiguous_rows(const Kernel& kernel, const ReductionWork& work, const Tra
   // Half of the lanes take integers, and leave every other issue slot to the rest.
   roofs.compute =
       Seconds(cube_root_sum(issue, integers / (cycles * kIntegersPerCycle), 0) / roofs.sm_share);
-  roofs.starved = roofs.sm_share < 1;
+  roofs.under_occupied = roofs.sm_share < 1;
   return roofs;
 }
 
@@ -97,7 +97,7 @@ Roofs strided_rows(const Traffic& bytes, const ReductionWork& work, double row_b
           : p.block_bytes_per_clock * threads / kLibraryThreads * (is_forward ? 1.0 : kBackward);
   const double cycles = p.block_pass_cycles + row_bytes / per_clock;
   roofs.compute = Seconds(turns * work.passes * cycles / machine.free_clock.in_si());
-  roofs.starved = roofs.compute > roofs.memory;
+  roofs.under_occupied = roofs.compute > roofs.memory;
   roofs.sm_share = std::min(1.0, rows / machine.sm_count);
   return roofs;
 }

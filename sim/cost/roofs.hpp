@@ -10,8 +10,8 @@ namespace tracecast::cost {
 struct Roofs {
   Seconds compute{};
   Seconds memory{};
-  bool starved = false;  ///< too few blocks or threads to fill the GPU: Bound::Latency
-  double sm_share = 1;   ///< share of the SMs that have a block, in (0, 1]
+  bool under_occupied = false;  ///< too few blocks or threads to fill the GPU: Bound::Latency
+  double sm_share = 1;          ///< share of the SMs that have a block, in (0, 1]
 };
 
 /// (a^3 + b^3 + c^3)^(1/3), of what is not negative.

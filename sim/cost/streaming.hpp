@@ -25,7 +25,7 @@ namespace tracecast::cost {
 /// Slices: of 512 KiB from Ampere on, before of 96. Source: NVIDIA A100 Tensor Core GPU Architecture, "A100 L2 cache": 40 slices of 512 KB
 /// in each half, 64 bytes a clock each; V100's 2,048 bytes a clock and 6 MB are 64 slices of 32 bytes and 96 KiB. Checked where nothing was
 /// read off: the same resizing in 32 bits, two lines at a
-/// time: DeepLab's step in TF32 is told within 1 %.
+/// time: DeepLab's step in TF32 is reported within 1 %.
 /// Source: COST_MODEL.md section 4.
 [[nodiscard]] Roofs estimate_streaming(const Kernel& kernel, const StreamWork& work,
                                        const SustainedGpu& machine, const GpuSpec& gpu,

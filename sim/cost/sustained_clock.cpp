@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/cost/product.hpp"
+#include "sim/cost/tensor_gemm.hpp"
 
 namespace tracecast::cost {
 namespace {
@@ -38,19 +38,20 @@ Hertz free_clock(const GpuSpec& gpu, const CostProfile& profile) {
   return default_clock(gpu) * (boosts ? profile.clock.consumer_boost : 1.0);
 }
 
-Watts awake_power(const GpuSpec& gpu, const CostProfile& profile) {
+Watts active_idle_power(const GpuSpec& gpu, const CostProfile& profile) {
   constexpr double kPico = 1e-12;
-  const double clocked =
-      has_gddr(gpu) ? kPico * profile.power.gddr_awake_pj_per_byte * gpu.dram_bandwidth.in_si()
-                    : 0.0;
+  const double clocked = has_gddr(gpu) ? kPico * profile.power.gddr_active_idle_pj_per_byte *
+                                             gpu.dram_bandwidth.in_si()
+                                       : 0.0;
   return gpu.idle_power + Watts(clocked);
 }
 
 Watts waiting_power(const GpuSpec& gpu, const CostProfile& profile) {
   const bool is_clocked = mma_kind(gpu) >= MmaKind::WarpGroup && !has_gddr(gpu);
-  return awake_power(gpu, profile) +
-         Watts(is_clocked ? 1e-12 * profile.power.hbm_awake_pj_per_byte * gpu.dram_bandwidth.in_si()
-                          : 0.0);
+  return active_idle_power(gpu, profile) +
+         Watts(is_clocked
+                   ? 1e-12 * profile.power.hbm_active_idle_pj_per_byte * gpu.dram_bandwidth.in_si()
+                   : 0.0);
 }
 
 double dram_efficiency(const GpuSpec& gpu, const CostProfile& profile) {
@@ -70,8 +71,8 @@ SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
   const bool is_set = gpu.set_clock > Hertz(0);
   const double free = free_clock(gpu, profile) / gpu.boost_clock;
   const double start = is_set ? gpu.set_clock / gpu.boost_clock : free;
-  // A limit below the awake power leaves a crawl, which the lowest clock of a power limit bounds further on.
-  const Watts left = max(gpu.tdp - awake_power(gpu, profile), gpu.tdp * 0.01);
+  // A limit below the active-idle power leaves a crawl, which the lowest clock of a power limit bounds further on.
+  const Watts left = max(gpu.tdp - active_idle_power(gpu, profile), gpu.tdp * 0.01);
   const double power = left.in_w() / (fp32.in_tflop_per_s() * start) / (gpu.process_nm / 16.0);
   const double throttle =
       is_pinned(gpu) || on_tensor_cores
@@ -106,14 +107,14 @@ SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
 
 SustainedBoard::SustainedBoard(const GpuSpec& gpu, const CostProfile& profile)
     : gpu_(gpu), profile_(profile) {
-  const double energy = profile.product.sustained_of[mma_kind(gpu)];
+  const double energy = profile.tensor_gemm.sustained_of[mma_kind(gpu)];
   for (std::size_t i = 0; i < machines_.size(); ++i) {
     machines_[i] = sustain(gpu, static_cast<Precision>(i / kUnits),
                            static_cast<MathUnit>(i % kUnits), profile, energy);
   }
-  products_.reserve(kProductFormatCount);
-  for (std::size_t f = 0; f < kProductFormatCount; ++f) {
-    products_.emplace_back(gpu, static_cast<ProductFormat>(f), profile, energy);
+  gemms_.reserve(kGemmFormatCount);
+  for (std::size_t f = 0; f < kGemmFormatCount; ++f) {
+    gemms_.emplace_back(gpu, static_cast<GemmFormat>(f), profile, energy);
   }
 }
 

@@ -7,7 +7,7 @@
 #include "hwspecs/cost_profile.hpp"
 #include "hwspecs/gpu_spec.hpp"
 #include "sim/base/units.hpp"
-#include "sim/cost/product.hpp"
+#include "sim/cost/tensor_gemm.hpp"
 #include "sim/cost/tensor_power.hpp"
 
 namespace tracecast::cost {
@@ -43,19 +43,19 @@ struct SustainedGpu {
 [[nodiscard]] Hertz free_clock(const GpuSpec& gpu, const CostProfile& profile);
 
 /// Power of a board on which a program holds a context and no kernel runs.
-///   awake = idle + gddr_awake_pj_per_byte * pin rate   (GDDR; its clock sleeps on an idle board)
-///   awake = idle                                       (HBM keeps its clock)
-[[nodiscard]] Watts awake_power(const GpuSpec& gpu, const CostProfile& profile);
+///   active-idle = idle + gddr_active_idle_pj_per_byte * pin rate   (GDDR; its clock sleeps on an idle board)
+///   active-idle = idle                                       (HBM keeps its clock)
+[[nodiscard]] Watts active_idle_power(const GpuSpec& gpu, const CostProfile& profile);
 
-/// What such a board draws as its sensor shows it, which clocks do not follow: they were fitted to awake_power().
-///   waiting = awake + hbm_awake_pj_per_byte * pin rate, with HBM from wgmma on, else awake
+/// What such a board draws as its sensor shows it, which clocks do not follow: they were fitted to active_idle_power().
+///   waiting = active-idle + hbm_active_idle_pj_per_byte * pin rate, with HBM from wgmma on, else active-idle
 /// Why: the least of 27,000 readings of a B200 is 242 W, those of an H200 that copies from its host 128 W, above 140 and
 /// 76 W of idle boards (sim/step/notes/0001).
 [[nodiscard]] Watts waiting_power(const GpuSpec& gpu, const CostProfile& profile);
 
 /// Sustained rates of arithmetic in (precision, unit) under the board's power limit.
 ///   start  = set_clock of the spec where it is set, else the free clock
-///   power  = (tdp - awake_power) [W] / peak at start [TFLOP/s] / (process_nm / 16)
+///   power  = (tdp - active_idle_power) [W] / peak at start [TFLOP/s] / (process_nm / 16)
 ///   x      = (power / knee)^(1 / exponent)
 ///   thr    = (1 + x^-12)^(-1/12), 1 on a pinned board, and on tensor cores: see tensor_power.hpp
 ///   rate   = peak(start) * ceiling * thr * (dense_factor if 32 lanes hang on a single-issue scheduler, Ampere on)
@@ -71,7 +71,7 @@ struct SustainedGpu {
                                    const CostProfile& profile, double energy = 1);
 
 /// `sustain` of one board for every format and unit, worked out once for the thousands of kernels that ask: in the middle
-/// of a long run, where tensor cores take product.sustained_of times the energy that they take in a table's few repetitions
+/// of a long run, where tensor cores take tensor_gemm.sustained_of times the energy that they take in a table's few repetitions
 /// (notes/0002). Refers to what it was made of.
 class SustainedBoard {
  public:
@@ -80,8 +80,8 @@ class SustainedBoard {
     return machines_[index_of(precision, unit)];
   }
   [[nodiscard]] const SustainedGpu& at(std::size_t index) const { return machines_[index]; }
-  [[nodiscard]] const ProductMachine& products(ProductFormat format) const {
-    return products_[static_cast<std::size_t>(format)];
+  [[nodiscard]] const TensorGemmMachine& gemms(GemmFormat format) const {
+    return gemms_[static_cast<std::size_t>(format)];
   }
   [[nodiscard]] const GpuSpec& gpu() const { return gpu_; }
   [[nodiscard]] const CostProfile& profile() const { return profile_; }
@@ -95,7 +95,7 @@ class SustainedBoard {
   const GpuSpec& gpu_;
   const CostProfile& profile_;
   std::array<SustainedGpu, kPrecisions * kUnits> machines_;
-  std::vector<ProductMachine> products_;  ///< by format
+  std::vector<TensorGemmMachine> gemms_;  ///< by format
 };
 
 /// `gpu` with its clock pinned, as benchmarks do with application clocks: clocks and peaks scaled, the rest kept.

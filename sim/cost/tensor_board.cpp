@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sim/cost/product.hpp"
+#include "sim/cost/tensor_gemm.hpp"
 #include "sim/cost/tensor_power.hpp"
 
 namespace tracecast::cost {
@@ -58,14 +58,14 @@ bool has_l2_halves(const GpuSpec& gpu) {
          gpu.compute_capability == 80;
 }
 
-StatedPeak stated_peak(const GpuSpec& gpu, ProductFormat format) {
+StatedPeak stated_peak(const GpuSpec& gpu, GemmFormat format) {
   for (const Precision math : {math_of(format), Precision::Fp16}) {
     if (const auto peak = gpu.find_peak(math, MathUnit::TensorCore)) return {*peak, math};
   }
   return {gpu.peak_fp32(), std::nullopt};
 }
 
-double tensor_cut(const GpuSpec& gpu, ProductFormat format) {
+double tensor_cut(const GpuSpec& gpu, GemmFormat format) {
   const StatedPeak peak = stated_peak(gpu, format);
   const double operations = whole_operations(gpu.compute_capability);
   if (!peak.math || !(operations > 0)) return 1;
@@ -90,29 +90,29 @@ TensorBoard::TensorBoard(const GpuSpec& gpu, const CostProfile& profile)
   compute_capability = gpu.compute_capability;
   const double ecc_loss = has_gddr(gpu) && gpu.ecc_default_on ? 1 - gpu.ecc_bandwidth_fraction : 0;
   bandwidth = gpu.dram_bandwidth.in_si() *
-              (1 - std::min(1.0, profile.product.ecc_cost) * ecc_loss) *
+              (1 - std::min(1.0, profile.tensor_gemm.ecc_cost) * ecc_loss) *
               board_factors(profile, gpu).bandwidth;
   l2 = gpu.l2.in_bytes() * (has_l2_halves(gpu) ? 0.5 : 1);
 }
 
-double TensorBoard::peak(ProductFormat format) const {
+double TensorBoard::peak(GemmFormat format) const {
   return stated_peak(*gpu_, format).rate.in_si() * clock / gpu_->boost_clock.in_si() *
          board_factors(*profile_, *gpu_).arithmetic;
 }
 
-TensorRates TensorBoard::rates(ProductFormat format) const {
+TensorRates TensorBoard::rates(GemmFormat format) const {
   const double own = peak(format) / sms;
   return {.peak = own, .whole = own * tensor_cut(*gpu_, format)};
 }
 
-Seconds TensorBoard::library_product(double batch, double m, double n, double k) const {
-  const ProductMachine machine(*gpu_, ProductFormat::Half, *profile_);
-  TensorProduct product;
-  product.batch = batch;
-  product.m = m;
-  product.n = n;
-  product.k = k;
-  return machine.estimate(product).duration;
+Seconds TensorBoard::library_gemm(double batch, double m, double n, double k) const {
+  const TensorGemmMachine machine(*gpu_, GemmFormat::Half, *profile_);
+  TensorGemm gemm;
+  gemm.batch = batch;
+  gemm.m = m;
+  gemm.n = n;
+  gemm.k = k;
+  return machine.estimate(gemm).duration;
 }
 
 double TensorBoard::softmax_cycles(double softmax) const {
@@ -123,9 +123,8 @@ double TensorBoard::softmax_cycles(double softmax) const {
   return std::min(softmax, 1.0) / exponentials + std::max(softmax - 1, 0.0) / kUnits;
 }
 
-double TensorBoard::slowdown(ProductFormat format, double energy, double flops,
-                             double seconds) const {
-  const TensorPower power(*gpu_, energy * profile_->product.format(format).energy, *profile_);
+double TensorBoard::slowdown(GemmFormat format, double energy, double flops, double seconds) const {
+  const TensorPower power(*gpu_, energy * profile_->tensor_gemm.format(format).energy, *profile_);
   return 1 / power.clock_share({.flops = flops, .arithmetic = Seconds(seconds)});
 }
 

@@ -20,7 +20,7 @@ double generation_steps(MmaKind kind) {
   return std::max(0.0, static_cast<double>(kind) - static_cast<double>(MmaKind::AsyncWarp));
 }
 
-double joule_per_flop(const GpuSpec& gpu, double clock, const ProductParameters& p) {
+double joule_per_flop(const GpuSpec& gpu, double clock, const TensorGemmParameters& p) {
   const MmaKind kind = mma_kind(gpu);
   return kPico * p.flop_pj * std::pow(p.energy_step, generation_steps(kind)) * p.energy_of[kind] *
          std::pow(gpu.process_nm / kReferenceNode_nm, p.node_exponent) *
@@ -30,27 +30,28 @@ double joule_per_flop(const GpuSpec& gpu, double clock, const ProductParameters&
 /// Watts that a busy board draws beside arithmetic and memory, by the limit that it is sold with where a greater one is set.
 double base_power(const GpuSpec& gpu, const CostProfile& profile) {
   const Watts limit = gpu.rated_power > Watts() ? min(gpu.tdp, gpu.rated_power) : gpu.tdp;
-  return profile.product.base_share * std::max(0.0, (limit - awake_power(gpu, profile)).in_w());
+  return profile.tensor_gemm.base_share *
+         std::max(0.0, (limit - active_idle_power(gpu, profile)).in_w());
 }
 
 }  // namespace
 
 TensorPower::TensorPower(const GpuSpec& gpu, double energy, const CostProfile& profile)
-    : awake_w_(awake_power(gpu, profile).in_w()),
+    : active_idle_w_(active_idle_power(gpu, profile).in_w()),
       limit_w_(gpu.tdp.in_w()),
       base_w_(base_power(gpu, profile)),
-      joule_per_flop_(energy *
-                      joule_per_flop(gpu, starting_clock(gpu, profile).in_si(), profile.product)),
-      joule_per_byte_(kPico * (has_gddr(gpu) ? profile.product.gddr_pj_per_byte
-                                             : profile.product.hbm_pj_per_byte)),
-      voltage_exponent_(profile.product.clock_exponent - 1),
+      joule_per_flop_(
+          energy * joule_per_flop(gpu, starting_clock(gpu, profile).in_si(), profile.tensor_gemm)),
+      joule_per_byte_(kPico * (has_gddr(gpu) ? profile.tensor_gemm.gddr_pj_per_byte
+                                             : profile.tensor_gemm.hbm_pj_per_byte)),
+      voltage_exponent_(profile.tensor_gemm.clock_exponent - 1),
       is_pinned_(is_pinned(gpu)) {}
 
 double TensorPower::clock_share(const TensorLoad& load) const {
   if (is_pinned_) return 1;
   const double memory_j = joule_per_byte_ * load.dram_bytes;
   const double arithmetic_j = joule_per_flop_ * load.flops;
-  const double left = limit_w_ - awake_w_ - base_w_;
+  const double left = limit_w_ - active_idle_w_ - base_w_;
   const auto exceeds = [&](double share) {
     return memory_j + arithmetic_j * std::pow(share, voltage_exponent_) >
            left * duration_at(load, share).in_s();
@@ -66,24 +67,25 @@ double TensorPower::clock_share(const TensorLoad& load) const {
 
 Watts TensorPower::power(const TensorLoad& load, double share) const {
   const double busy = duration_at(load, share).in_s();
-  if (!(busy > 0)) return Watts(awake_w_);
+  if (!(busy > 0)) return Watts(active_idle_w_);
   const double energy = joule_per_byte_ * load.dram_bytes +
                         std::pow(share, voltage_exponent_) * joule_per_flop_ * load.flops;
-  return Watts(std::min(limit_w_, awake_w_ + base_w_ + energy / busy));
+  return Watts(std::min(limit_w_, active_idle_w_ + base_w_ + energy / busy));
 }
 
 KernelPower::KernelPower(const GpuSpec& gpu, double energy, const CostProfile& profile)
     : waiting_w_(waiting_power(gpu, profile).in_w()),
-      full_w_(std::max(waiting_w_, awake_power(gpu, profile).in_w() + base_power(gpu, profile))),
+      full_w_(
+          std::max(waiting_w_, active_idle_power(gpu, profile).in_w() + base_power(gpu, profile))),
       limit_w_(gpu.tdp.in_w()),
       clock_share_(starting_clock(gpu, profile) / free_clock(gpu, profile)),
-      joule_per_byte_(kPico * (has_gddr(gpu) ? profile.product.gddr_pj_per_byte
-                                             : profile.product.hbm_pj_per_byte)),
-      voltage_exponent_(profile.product.clock_exponent - 1) {
+      joule_per_byte_(kPico * (has_gddr(gpu) ? profile.tensor_gemm.gddr_pj_per_byte
+                                             : profile.tensor_gemm.hbm_pj_per_byte)),
+      voltage_exponent_(profile.tensor_gemm.clock_exponent - 1) {
   const double voltage = std::pow(clock_share_, voltage_exponent_);
   joule_per_passed_ = kPico * voltage * profile.power.pass_pj_per_byte;
   joule_per_flop_ =
-      energy * joule_per_flop(gpu, starting_clock(gpu, profile).in_si(), profile.product);
+      energy * joule_per_flop(gpu, starting_clock(gpu, profile).in_si(), profile.tensor_gemm);
   busy_w_ = kPico * voltage * profile.power.busy_cycle_pj * std::max(gpu.sm_count, 1) *
             starting_clock(gpu, profile).in_si();
 }

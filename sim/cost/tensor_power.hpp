@@ -23,22 +23,22 @@ class TensorPower {
   TensorPower(const GpuSpec& gpu, double energy, const CostProfile& profile);
 
   /// Greatest share of the clock, at most 1, at which
-  ///   bytes pj_per_byte + flops pj_per_flop share^(g-1) <= (limit - awake) (1 - base_share) time(share)
+  ///   bytes pj_per_byte + flops pj_per_flop share^(g-1) <= (limit - active-idle) (1 - base_share) time(share)
   ///   time(share) = fixed + (((arithmetic/share)^3 + (operands/share)^3)^(overlap/3) + memory^overlap)^(1/overlap)
-  ///   g = product.clock_exponent
+  ///   g = tensor_gemm.clock_exponent
   ///   pj_per_flop = flop_pj energy_step^kind energy_of(kind) (process_nm/7)^node_exponent (clock/1.41 GHz)^(g-1) energy
   /// A kernel that waits for memory, or fills the tensor cores badly, keeps its clock. 1 on a pinned board.
-  /// Form: dynamic power goes with clock and voltage squared; fitted to products, notes/0002.
+  /// Form: dynamic power goes with clock and voltage squared; fitted to GEMMs, notes/0002.
   [[nodiscard]] double clock_share(const TensorLoad& load) const;
   /// Mean power of the board over the load at that share.
   [[nodiscard]] Watts power(const TensorLoad& load, double share) const;
 
  private:
-  double awake_w_, limit_w_, base_w_, joule_per_flop_, joule_per_byte_, voltage_exponent_;
+  double active_idle_w_, limit_w_, base_w_, joule_per_flop_, joule_per_byte_, voltage_exponent_;
   bool is_pinned_;
 };
 
-/// What a kernel that is no library's product does while it runs.
+/// What a kernel that is no library's GEMM does while it runs.
 struct KernelLoad {
   double flops = 0;  ///< on tensor cores
   double dram_bytes = 0;
@@ -51,7 +51,7 @@ struct KernelLoad {
 };
 
 /// Power of a board while it runs such a kernel, from wgmma on. At the clock that it has,
-///   waiting  = waiting_power(),   full = awake + base_share (limit - awake), as products have it (TensorPower)
+///   waiting  = waiting_power(),   full = active-idle + base_share (limit - active-idle), as GEMMs have it (TensorPower)
 ///   voltage  = (clock / free clock)^(g-1),   busy = busy_cycle_pj SMs clock
 ///   power    = waiting + sm_share voltage clock/free (full - waiting) + (hbm_pj_per_byte dram_bytes
 ///              + voltage (pass_pj_per_byte passed_bytes + pj_per_flop flops + busy (working - at_peak))) / duration
@@ -68,15 +68,15 @@ class KernelPower {
       joule_per_flop_, busy_w_, voltage_exponent_;
 };
 
-/// What is told over what a board draws that waits, at most what its limit leaves.
-[[nodiscard]] inline Watts told_over(Watts told, Watts waiting, Watts limit) {
-  return max(Watts(), min(told, limit) - waiting);
+/// What is reported over what a board draws that waits, at most what its limit leaves.
+[[nodiscard]] inline Watts reported_over(Watts reported, Watts waiting, Watts limit) {
+  return max(Watts(), min(reported, limit) - waiting);
 }
 
 /// Time of a load at a share of the clock.
 [[nodiscard]] Seconds duration_at(const TensorLoad& load, double share);
 
-/// Energy of an operation over that of one in 16 bits, for kernels that are no products: with the width of the operands, as
+/// Energy of an operation over that of one in 16 bits, for kernels that are no GEMMs: with the width of the operands, as
 /// the peaks do (TF32: 2).
 [[nodiscard]] double energy_by_width(const GpuSpec& gpu, Precision precision);
 

@@ -42,7 +42,7 @@ constexpr std::array<Tile, 9> kTensorTiles = {{{256, 128, 256},
 constexpr std::size_t kWideTensorTiles = 5;
 constexpr std::array<int, 9> kSplits = {2, 3, 4, 8, 16, 32, 64, 128, 256};
 
-// What cublasLt picks for products with a bias before Volta, whatever their size. Source: data/kernels/gemm.csv.gz, all
+// What cublasLt picks for GEMMs with a bias before Volta, whatever their size. Source: data/kernels/gemm.csv.gz, all
 // 7,463 recorded linear layers of P100 and 6,423 of P4's 7,397 (maxwell_sgemm_64x64_tn, _32x128_tn, _128x32_tn).
 constexpr std::array<Tile, 3> kCublasLtTiles = {{{64, 64, 64}, {32, 128, 256}, {128, 32, 256}}};
 
@@ -53,7 +53,7 @@ constexpr std::array<Tile, 3> kConvolutionTiles = {
 /// Blocks per SM beyond which slices of k gain nothing.
 constexpr double kUsefulBlocks = 4;
 
-// Tiles of cuDNN's products of spectra (maxwell_gcgemm_64x64, volta_gcgemm_64x32 and so on).
+// Tiles of cuDNN's GEMMs of spectra (maxwell_gcgemm_64x64, volta_gcgemm_64x32 and so on).
 constexpr std::array<Tile, 3> kSpectraTiles = {{{64, 64, 256}, {64, 32, 128}, {32, 32, 64}}};
 
 /// Rows (or columns) up to which the library takes a matrix-vector kernel instead of tiles: it reads the large operand
@@ -69,7 +69,7 @@ std::span<const Tile> tiles_of(TileSet set, Architecture architecture) {
       return kSpectraTiles;
     case TileSet::TensorCore:
       return std::span(kTensorTiles).first(kWideTensorTiles);
-    case TileSet::NarrowTensorCore:
+    case TileSet::SmallTensorCore:
       return kTensorTiles;
     case TileSet::Batched:
       // The one tile cuBLAS takes in a family (more than 99 % of recorded launches); others search.
@@ -112,7 +112,7 @@ double page_walks(const TileProblem& problem, Architecture architecture) {
 
 }  // namespace
 
-double lone_step_cycles(Architecture architecture, const CostProfile& profile) {
+double single_step_cycles(Architecture architecture, const CostProfile& profile) {
   return profile.gemm.step_base_cycles +
          profile.gemm.step_latencies * arithmetic_latency(architecture);
 }
@@ -120,10 +120,10 @@ double lone_step_cycles(Architecture architecture, const CostProfile& profile) {
 Seconds block_prologue(double results, double waves, const SustainedGpu& machine,
                        const GpuSpec& gpu, const CostProfile& profile) {
   constexpr double kLargestTile = 128.0 * 128.0;
-  const double lone = lone_step_cycles(gpu.architecture, profile) /
-                      lone_step_cycles(Architecture::Maxwell, profile);
+  const double single = single_step_cycles(gpu.architecture, profile) /
+                        single_step_cycles(Architecture::Maxwell, profile);
   return Seconds(profile.convolution.prologue_cycles *
-                 std::max(waves * results / kLargestTile, lone) / machine.clock.in_si());
+                 std::max(waves * results / kLargestTile, single) / machine.clock.in_si());
 }
 
 TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& machine,
@@ -134,7 +134,7 @@ TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& mach
   const double best_rate = sm_rate * problem.efficiency;
   const double bandwidth = machine.stream.in_si();
   const bool tensor_core =
-      problem.tiles == TileSet::TensorCore || problem.tiles == TileSet::NarrowTensorCore;
+      problem.tiles == TileSet::TensorCore || problem.tiles == TileSet::SmallTensorCore;
   const double reference = tensor_core ? 128.0 : problem.tiles == TileSet::Spectra ? 32.0 : 64.0;
   const double overhead = tensor_core                 ? profile.tensor.tile_overhead
                           : problem.by_matrix_library ? library_tile_overhead(gpu, p)
@@ -143,11 +143,10 @@ TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& mach
   const double prologue_steps = tensor_core ? profile.tensor.prologue_steps : p.prologue_steps;
   const double q = p.wave_quantization;
   const double step_latency =
-      (tensor_core ? profile.tensor.step_cycles : lone_step_cycles(gpu.architecture, profile)) /
+      (tensor_core ? profile.tensor.step_cycles : single_step_cycles(gpu.architecture, profile)) /
       machine.clock.in_si();
   // What keeps tensor cores waiting is not held back with them.
-  const double cut = tensor_core ? tensor_cut(gpu, ProductFormat::Half) : 1,
-               lost_to_cut = 1 - 1 / cut;
+  const double cut = tensor_core ? tensor_cut(gpu, GemmFormat::Half) : 1, lost_to_cut = 1 - 1 / cut;
   const double registers = std::max(gpu.registers_per_sm, 1);
   const double base_memory = problem.traffic_bytes / bandwidth;
 

@@ -10,12 +10,12 @@ namespace tracecast::cost {
 /// Which tiles the library offers for a problem.
 enum class TileSet {
   Gemm,         ///< everything cuBLAS has; the fastest is taken
-  Batched,      ///< the family's one tile for batched products
+  Batched,      ///< the family's one tile for batched GEMMs
   CublasLt,     ///< what it picks before Volta
   Convolution,  ///< 128 pixels by 128, 64 or 32 channels, however small the grid
   Spectra,      ///< of complex numbers
   TensorCore,
-  NarrowTensorCore,  ///< the same and some of 32 rows or columns: cuDNN's since version 8
+  SmallTensorCore,  ///< the same and some of 32 rows or columns: cuDNN's since version 8
 };
 /// The most slices of k that a matrix library takes.
 inline constexpr int kMostSlices = 64;
@@ -23,7 +23,7 @@ inline constexpr int kMostSlices = 64;
 /// data/kernels/conv.csv.gz, whose few tiles fill a V100.
 inline constexpr int kMostPixelSlices = 256;
 
-/// A product C[b, m, n] = A[b, m, k] B[b, k, n] as a tile kernel sees it. Convolutions become one of these.
+/// A GEMM C[b, m, n] = A[b, m, k] B[b, k, n] as a tile kernel sees it. Convolutions become one of these.
 struct TileProblem {
   double batch = 1, m = 1, n = 1, k = 1;
   double efficiency = 1;      ///< of the inner loop on the best tile, of the sustained rate
@@ -58,13 +58,13 @@ struct TileEstimate {
 
 /// Cycles per step of k of a block alone on its SM: nothing hides its loads.
 ///   step_base_cycles + step_latencies * latency of the generation
-[[nodiscard]] double lone_step_cycles(Architecture architecture, const CostProfile& profile);
+[[nodiscard]] double single_step_cycles(Architecture architecture, const CostProfile& profile);
 
 /// What starting and ending `waves` blocks of `results` outputs, one after the other, takes in a convolution: addresses, first
 /// loads and stores, cycles that do not go with the lanes.
-///   prologue_cycles / clock * max(waves * results / 128^2, lone_step_cycles / those of Maxwell)
-/// Small blocks share an SM; a lone one waits as long as a large one, for its generation's latencies.
-/// Source: data/kernels/conv.csv.gz and conv_cudnn_algos.csv.gz, implicit products of 16 channels and less against those of 64
+///   prologue_cycles / clock * max(waves * results / 128^2, single_step_cycles / those of Maxwell)
+/// Small blocks share an SM; a single one waits as long as a large one, for its generation's latencies.
+/// Source: data/kernels/conv.csv.gz and conv_cudnn_algos.csv.gz, implicit GEMMs of 16 channels and less against those of 64
 /// and more: counted in steps of the inner loop, which takes an SM of 64 lanes twice the cycles of one of 128, V100, T4 and
 /// A100 came out 27 to 35 % slower, M60, P4 and TITAN Xp at most 10 (notes/0003).
 [[nodiscard]] Seconds block_prologue(double results, double waves, const SustainedGpu& machine,

@@ -17,12 +17,12 @@ namespace {
 
 /// Guess: what specs alone leave open; Habitat reports 12 % mean error of whole networks.
 constexpr double kWaveLogSd = 0.25, kWaveSharedLogSd = 0.15;
-/// Guess: the inner size of the product is inferred as well.
+/// Guess: the inner size of the GEMM is inferred as well.
 constexpr double kInferredLogSd = 0.40, kInferredSharedLogSd = 0.25;
 /// A price further from the recorded time than this is that of other work.
 constexpr double kCredible = 3;
 
-bool is_product(KernelClass kernel_class) {
+bool is_gemm(KernelClass kernel_class) {
   return kernel_class == KernelClass::Convolution || kernel_class == KernelClass::Gemm ||
          kernel_class == KernelClass::BatchedGemm || kernel_class == KernelClass::GroupedGemm ||
          kernel_class == KernelClass::Attention || kernel_class == KernelClass::Recurrent;
@@ -59,8 +59,8 @@ class Transferrer {
     }
     if (kernel.changes_layout && leaves_tensor_cores_)
       return {Seconds(0), TransferWay::Rechosen, 0, 0};
-    if (is_product(kernel.kernel_class) && (changes_unit(kernel) || can_infer(kernel)))
-      return by_inferred_product(kernel);
+    if (is_gemm(kernel.kernel_class) && (changes_unit(kernel) || can_infer(kernel)))
+      return by_inferred_gemm(kernel);
     return by_waves(kernel);
   }
 
@@ -80,8 +80,8 @@ class Transferrer {
     return gpu.find_peak(Precision::Tf32, MathUnit::TensorCore).has_value();
   }
   [[nodiscard]] PrecisionMode mode_there(PrecisionMode mode, KernelClass kernel_class) const {
-    const bool wanted = kernel_class == KernelClass::Convolution ? options_.tf32_convolutions
-                                                                 : options_.tf32_products;
+    const bool wanted =
+        kernel_class == KernelClass::Convolution ? options_.tf32_convolutions : options_.tf32_gemms;
     if (mode == PrecisionMode::Fp32 && wanted && has_tf32(to_) && !has_tf32(from_))
       return PrecisionMode::Tf32;
     return choose_precision(mode, false, to_).mode;
@@ -89,7 +89,7 @@ class Transferrer {
   [[nodiscard]] lowering::Formats formats_there(const RecordedKernel& kernel) const {
     return lowering::choose_formats(mode_there(mode_of(kernel), kernel.kernel_class), to_);
   }
-  /// Whether the kernel's product runs in another format or on another unit there.
+  /// Whether the kernel's GEMM runs in another format or on another unit there.
   [[nodiscard]] bool changes_unit(const RecordedKernel& kernel) const {
     if (kernel.math == Precision::Fp64) return false;
     return formats_there(kernel).unit != kernel.unit;
@@ -154,7 +154,7 @@ class Transferrer {
       known.asked = true;
       const Kernel& here = recorded_.works[*kernel.work];
       Kernel there = here;
-      const bool moves = is_product(kernel.kernel_class) && changes_unit(kernel);
+      const bool moves = is_gemm(kernel.kernel_class) && changes_unit(kernel);
       if (moves) set_formats(kernel, there);
       known.value = Pair{price(here, from_), price(there, to_), moves};
     }
@@ -174,15 +174,15 @@ class Transferrer {
 
   static constexpr std::int64_t kVector = 8;
 
-  /// The product that tile and grid tell but for its inner size.
-  [[nodiscard]] static Kernel product(const RecordedKernel& kernel, double k) {
+  /// The GEMM that tile and grid tell but for its inner size.
+  [[nodiscard]] static Kernel gemm(const RecordedKernel& kernel, double k) {
     MatrixWork work;
     const bool has_tile = kernel.tile_m > 0 && kernel.tiles_m > 0;
     // Guess: 128 x 64 a block where the name does not say.
     work.m = has_tile ? kernel.tile_m * kernel.tiles_m : 128;
     work.n = has_tile ? kernel.tile_n * kernel.tiles_n : 64;
     work.batch = std::max<std::int64_t>(
-        1, has_tile ? kernel.products : static_cast<std::int64_t>(kernel.launch.blocks));
+        1, has_tile ? kernel.gemms : static_cast<std::int64_t>(kernel.launch.blocks));
     // What a time tells is no exact size; rows of networks begin at whole vectors.
     work.k =
         std::max<std::int64_t>(kVector, std::llround(k / static_cast<double>(kVector)) * kVector);
@@ -208,11 +208,11 @@ class Transferrer {
                                                       : 1;
   }
 
-  /// Transforms before and after the products of non-fused Winograd: they stream.
+  /// Transforms before and after the GEMMs of non-fused Winograd: they stream.
   static bool is_winograd_transform(const RecordedKernel& kernel) {
     return kernel.algorithm == Algorithm::WinogradNonfused && kernel.tile_m == 0;
   }
-  /// A product on lanes of which enough is known to be priced on lanes again: how much of their peak tiles reach differs from GPU
+  /// A GEMM on lanes of which enough is known to be priced on lanes again: how much of their peak tiles reach differs from GPU
   /// to GPU. Of convolutions that is the number of blocks.
   static bool can_infer(const RecordedKernel& kernel) {
     if (kernel.unit != MathUnit::CudaCore || kernel.math != Precision::Fp32) return false;
@@ -221,17 +221,17 @@ class Transferrer {
     return kernel.tile_m > 0 && kernel.tiles_m > 0;
   }
 
-  TransferredKernel by_inferred_product(const RecordedKernel& kernel) const {
+  TransferredKernel by_inferred_gemm(const RecordedKernel& kernel) const {
     const bool rechosen = changes_unit(kernel);
     // Not needed by another algorithm.
     if (is_winograd_transform(kernel)) return {Seconds(0), TransferWay::Rechosen, 0, 0};
     double low = 1, high = 1 << 20;
     for (int i = 0; i < 40; ++i) {
       const double k = std::sqrt(low * high);
-      (price(product(kernel, k), from_).time < kernel.duration ? low : high) = k;
+      (price(gemm(kernel, k), from_).time < kernel.duration ? low : high) = k;
     }
-    const Seconds here = price(product(kernel, high), from_).time;
-    Kernel there = product(kernel, rechosen ? high * saving(kernel.algorithm) : high);
+    const Seconds here = price(gemm(kernel, high), from_).time;
+    Kernel there = gemm(kernel, rechosen ? high * saving(kernel.algorithm) : high);
     if (rechosen) set_formats(kernel, there);
     return {kernel.duration * (price(there, to_).time / here),
             rechosen ? TransferWay::Rechosen : TransferWay::ClassModel, kInferredLogSd,
@@ -243,7 +243,7 @@ class Transferrer {
     const SustainedGpu there = sustain(to_, kernel.math, kernel.unit, profile_);
     double factor = here.stream / there.stream;
     const double blocks = kernel.launch.blocks;
-    if (is_product(kernel.kernel_class) && !is_winograd_transform(kernel)) {
+    if (is_gemm(kernel.kernel_class) && !is_winograd_transform(kernel)) {
       factor = here.arithmetic * wave_fill(kernel.launch, from_) /
                (there.arithmetic * wave_fill(kernel.launch, to_));
     } else if (blocks > 0 && blocks < std::min(from_.sm_count, to_.sm_count)) {

@@ -22,9 +22,9 @@ inline constexpr std::size_t kTransferWayCount = 4;
 
 struct TransferOptions {
   /// fp32 code runs as TF32 on a target that has it, when the recorded GPU had not: PyTorch's default for convolutions
-  /// (torch.backends.cudnn.allow_tf32), and not for products (torch.backends.cuda.matmul.allow_tf32, off since 1.12).
+  /// (torch.backends.cudnn.allow_tf32), and not for GEMMs (torch.backends.cuda.matmul.allow_tf32, off since 1.12).
   bool tf32_convolutions = true;
-  bool tf32_products = false;
+  bool tf32_gemms = false;
 };
 
 struct TransferredKernel {
@@ -39,13 +39,13 @@ struct TransferredKernel {
 ///                   estimate(from) is off by more than a factor of 3: then the kernel does something else.
 ///   convolutions    the same for all kernels of an operator together, by the recorded algorithm where `to` has it in
 ///                   the same number format, else by the one that a library there would take (cost::choose)
-///   unit missing    a product on tensor cores that `to` lacks, its shape unknown: m and n from tile and grid, k such that
+///   unit missing    a GEMM on tensor cores that `to` lacks, its shape unknown: m and n from tile and grid, k such that
 ///                   estimate(from) gives t; then as above. Layout changes for such convolutions take no time there.
-///   product on lanes  its shape unknown, but its tile and grid, or of a convolution the number of blocks: the same on lanes
+///   GEMM on lanes  its shape unknown, but its tile and grid, or of a convolution the number of blocks: the same on lanes
 ///                   both times, since how near tiles come to a GPU's peak differs
 ///   wave scaling    t' = fixed + (t - fixed) * s,   fixed = CostProfile::kernel.fill_us
 ///     memory-bound classes, Winograd's transforms   s = stream(from) / stream(to); below one block an SM on both: clock(from) / clock(to)
-///     convolutions, products s = rate(from) fill(from) / (rate(to) fill(to)),  fill: occupancy.hpp
+///     convolutions, GEMMs s = rate(from) fill(from) / (rate(to) fill(to)),  fill: occupancy.hpp
 /// Rates are sustained ones (sustained_clock.hpp). The form is Habitat's with gamma 1 or 0 by class: Yu et al., "Habitat",
 /// USENIX ATC 2021, equations 1 and 2; it differs in `fixed` and in taking the arithmetic rate in place of the clock, since
 /// lanes per SM differ between generations. On the recorded GPU itself every time stays.

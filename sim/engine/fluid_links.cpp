@@ -220,7 +220,7 @@ void FluidLinks::set_bottleneck(std::uint32_t index, std::uint32_t bottleneck) {
 }
 
 void FluidLinks::schedule(Clock& clock, double target, std::uint32_t event_id) {
-  // Mostly the event queued comes first, and will look again: seen without a division.
+  // Mostly the event queued comes first, and will look again: seen without a parallel layout.
   const auto until = static_cast<double>((clock.queued - clock.since).count());
   if (clock.queued != Picoseconds::most() && target - clock.work > clock.rate * (until + 1)) return;
   const Picoseconds wait = time_to(clock, target);

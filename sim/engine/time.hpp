@@ -26,7 +26,7 @@ class Ticks {
   }
 
   [[nodiscard]] constexpr std::int64_t count() const { return count_; }
-  /// The nearest double; exact up to 2^53 ticks before the division.
+  /// The nearest double; exact up to 2^53 ticks before the parallel layout.
   [[nodiscard]] constexpr Seconds in_seconds() const {
     return Seconds(static_cast<double>(count_) / static_cast<double>(TicksPerSecond));
   }
@@ -54,7 +54,7 @@ using Microseconds = Ticks<1'000'000>;         ///< the job engine
 [[noreturn]] void fail_too_long(Seconds duration, Seconds longest);
 
 /// The duration in clock steps, rounded to nearest, halves up; a positive duration is at least one
-/// step. Relative error of the product at most 2^-53. NaN and negative durations are our bug
+/// step. Relative error of the GEMM at most 2^-53. NaN and negative durations are our bug
 /// (InternalError). Throws InputError when the clock cannot count that far.
 template <class Time>
 [[nodiscard]] Time to_ticks(Seconds duration) {

@@ -97,7 +97,7 @@ Forecast forecast_of(const ManyGpusDetails& details) {
   f.machine = p.fabric.machine_of(FabricNodeId{0}).id;
   f.gpus = p.fabric.num_ranks();
   f.nodes = p.fabric.num_nodes();
-  f.division = p.strategy->id;
+  f.parallel_layout = p.strategy->id;
   f.samples_per_step *= static_cast<double>(f.gpus);
   f.step_time_s = p.step_time_s;
   f.throughput_samples_per_s = p.throughput_samples_per_s;
@@ -120,7 +120,7 @@ Forecast forecast_of(const ServerDetails& details) {
   f.machine = p.fabric.machine_of(FabricNodeId{0}).id;
   f.gpus = p.step.workers;
   f.nodes = p.fabric.num_nodes();
-  f.division = "parameter_server";
+  f.parallel_layout = "parameter_server";
   f.samples_per_step *= static_cast<double>(f.gpus);
   f.step_time_s = p.step_time_s;
   f.throughput_samples_per_s = p.throughput_samples_per_s;
@@ -150,7 +150,7 @@ Forecast forecast_of(const ShardedStep& job) {
   f.precision = job.precision;
   f.optimizer = job.optimizer;
   f.phase = "train";
-  f.division = job.software.id;
+  f.parallel_layout = job.software.id;
   f.gpus = static_cast<std::int64_t>(job.plan.ranks());
   f.nodes = job.nodes;
   f.batch_per_gpu = job.plan.micro_batch;

@@ -57,7 +57,7 @@ struct Forecast {
   // What was asked for, settled: ids.
   std::string network, gpu, machine, host_cpu, framework, precision, optimizer, phase;
   std::string
-      division;  ///< strategy, "parameter_server", or the training program of sharded transformers; empty: one GPU
+      parallel_layout;  ///< strategy, "parameter_server", or the training program of sharded transformers; empty: one GPU
   std::int64_t gpus = 1, nodes = 1;
   std::int64_t batch_per_gpu = 1;  ///< samples per pass
   double samples_per_step = 0;     ///< of all GPUs

@@ -244,7 +244,7 @@ FrameworkProfile Hardware::framework_of(const TrainingSoftware& program, const S
                                         const GpuSpec& gpu) const {
   FrameworkProfile profile = framework(program.framework);
   const SoftwareDefaults defaults = state_->specs.defaults_of(profile, words, gpu);
-  profile.kernels.early_products = defaults.early_products;
+  profile.kernels.early_gemms = defaults.early_gemms;
   profile.kernels.early_attention = defaults.early_attention;
   return profile;
 }

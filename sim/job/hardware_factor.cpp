@@ -42,9 +42,9 @@ GpuSpec with_memory(GpuSpec gpu, double factor) {
 /// chip.
 CostProfile with_memory_energy(CostProfile cost, double factor) {
   PowerParameters& power = cost.power;
-  for (double* pj : {&power.hbm_pj_per_byte, &power.gddr_pj_per_byte, &power.gddr_awake_pj_per_byte,
-                     &power.hbm_awake_pj_per_byte, &cost.product.hbm_pj_per_byte,
-                     &cost.product.gddr_pj_per_byte})
+  for (double* pj : {&power.hbm_pj_per_byte, &power.gddr_pj_per_byte,
+                     &power.gddr_active_idle_pj_per_byte, &power.hbm_active_idle_pj_per_byte,
+                     &cost.tensor_gemm.hbm_pj_per_byte, &cost.tensor_gemm.gddr_pj_per_byte})
     *pj /= factor;
   return cost;
 }

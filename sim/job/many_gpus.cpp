@@ -10,16 +10,16 @@
 
 #include "models/lowering/lower.hpp"
 #include "sim/base/error.hpp"
-#include "sim/job/mode/divided_job.hpp"
+#include "sim/job/mode/table_sharding.hpp"
 #include "sim/job/shortage.hpp"
 #include "sim/sharing/colocation.hpp"
 
 namespace tracecast {
 namespace {
 
-/// Standard deviation of ln(measured / predicted) of what is exchanged. Guess: link efficiencies and software of other
+/// Standard deviation of ln(measured / predicted) of what is communicated. Guess: link efficiencies and software of other
 /// machines.
-constexpr double kExchangeLogSd = 0.3;
+constexpr double kCommunicationLogSd = 0.3;
 
 /// The job on another GPU.
 ResolvedJob on_gpu(const ResolvedJob& job, const std::string& gpu, const Hardware& hardware) {
@@ -137,7 +137,7 @@ Interval interval_of(const ManyGpus& many, const ResolvedJob& job) {
   const double whole = step.step_time.in_s();
   const double computing = (step.parts.compute + step.parts.stragglers).in_s() / whole;
   const double exchanging = (step.parts.communication + step.parts.host_update).in_s() / whole;
-  double log_sd = std::hypot(many.one_gpu.log_sd * computing, kExchangeLogSd * exchanging);
+  double log_sd = std::hypot(many.one_gpu.log_sd * computing, kCommunicationLogSd * exchanging);
   if (job.input && step.parts.input > Seconds(0)) {
     const double unknown = job.input->host_is_assumed ? job.input->pipeline.unknown_host_log_sd : 0;
     log_sd = std::max(log_sd, std::hypot(job.input->pipeline.log_sd, unknown));
@@ -159,9 +159,9 @@ std::vector<TimeShare> parts_of(const DataParallelStep& step) {
 
 std::string_view bottleneck_of(const ManyGpus& many) {
   const StepParts& parts = many.step.parts;
-  const Seconds exchange = parts.communication + parts.host_update;
+  const Seconds communication = parts.communication + parts.host_update;
   const Seconds kernels = parts.compute + parts.stragglers;
-  if (exchange > kernels && exchange > parts.input) return "communication";
+  if (communication > kernels && communication > parts.input) return "communication";
   if (parts.input > kernels) return to_string(Bottleneck::Input);
   return to_string(many.one_gpu.bottleneck);
 }
@@ -194,7 +194,7 @@ ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
   const StrategyProfile& strategy = choose_strategy(job, options, hardware.specs(), several_nodes);
   // Every copy is simulated: 1.5 ms and 30 KB a GPU. All-reduces among alike nodes do not grow.
   constexpr std::uint32_t kMostWithCopies = 16384;
-  if (strategy.exchange != Exchange::AllReduce && fabric.num_ranks() > kMostWithCopies) {
+  if (strategy.communication != Communication::AllReduce && fabric.num_ranks() > kMostWithCopies) {
     throw InputError("--gpus", fmt::format("{} with strategy {}", fabric.num_ranks(), strategy.id),
                      fmt::format("at most {}, or a strategy of all-reduces", kMostWithCopies));
   }

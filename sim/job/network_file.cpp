@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "hwspecs/loaders/known_names.hpp"
+#include "models/encoder/config.hpp"
 #include "models/language/config.hpp"
 #include "models/language/graph.hpp"
 #include "models/onnx/import.hpp"
@@ -17,8 +18,25 @@
 namespace tracecast {
 namespace {
 
+AttentionKernels attention_of(const BuildOptions& options, const std::string& family) {
+  return NetworkCode{.attention = options.attention, .stepwise = options.stepwise}.attention_of(
+      family);
+}
+
+/// Encoders, pairs of encoder and decoder, denoisers.
+NetworkFile from_encoder_config(const std::string& bytes, const std::string& path,
+                                const std::string& family, BuildOptions options) {
+  options.attention = attention_of(options, family);
+  EncoderNetwork network = read_encoder_config(bytes, path, options);
+  network.graph.name = name_of_config(path);
+  return {.graph = std::move(network.graph), .warnings = std::move(network.warnings)};
+}
+
 NetworkFile from_config(const std::string& bytes, const std::string& path,
                         const BuildOptions& options) {
+  if (const std::string family = encoder_family(bytes); !family.empty()) {
+    return from_encoder_config(bytes, path, family, options);
+  }
   const LanguageNetwork network = read_config_json(bytes, path);
   if (options.image_size) {
     throw InputError("--image-size", std::to_string(*options.image_size),
@@ -27,9 +45,7 @@ NetworkFile from_config(const std::string& bytes, const std::string& path,
   NetworkFile file{
       .graph = language_graph(network, {.batch = options.batch,
                                         .tokens = options.seq_len.value_or(usual_tokens(network)),
-                                        .attention = NetworkCode{.attention = options.attention,
-                                                                 .stepwise = options.stepwise}
-                                                         .attention_of(network.family),
+                                        .attention = attention_of(options, network.family),
                                         .grouped_attention = options.grouped_attention,
                                         .casts_as_written = options.casts_as_written,
                                         .training = options.training}),

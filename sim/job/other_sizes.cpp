@@ -116,14 +116,14 @@ std::vector<ChangedLayer> changed_layers(const Forecast& forecast, const Forecas
 
 /// Passes of `size` sequences instead of `batch`, as many of them in a step.
 void resize(std::int64_t batch, std::int64_t size, Job& job, Parallelism& parallelism) {
-  auto* division = std::get_if<Sharded>(&parallelism);
-  if (division != nullptr && division->plan.micro_batch) {
-    division->plan.micro_batch = size;
+  auto* parallel_layout = std::get_if<Sharded>(&parallelism);
+  if (parallel_layout != nullptr && parallel_layout->plan.micro_batch) {
+    parallel_layout->plan.micro_batch = size;
   } else {
     job.batch = size;
   }
-  if (division != nullptr && division->plan.global_batch)
-    division->plan.global_batch = *division->plan.global_batch / batch * size;
+  if (parallel_layout != nullptr && parallel_layout->plan.global_batch)
+    parallel_layout->plan.global_batch = *parallel_layout->plan.global_batch / batch * size;
 }
 
 class Search {
@@ -136,14 +136,14 @@ class Search {
         parallelism_(parallelism),
         forecast_(forecast) {}
 
-  /// Told of where the other step is shorter.
+  /// Reported where the other step is shorter.
   void above(OtherSize::What what, std::int64_t size) {
     const auto other = predict(what, size);
     if (!other) return;
     if (other->step_time_s.value < forecast_.step_time_s.value * (1 - kRounding))
       add(what, size, *other, 1);
   }
-  /// Told of where the other throughput is greater; layers may take as much longer as the batch is larger.
+  /// Reported where the other throughput is greater; layers may take as much longer as the batch is larger.
   void below(std::int64_t size) {
     if (size < 1 || is_known(OtherSize::What::Batch, size)) return;
     const auto other = predict(OtherSize::What::Batch, size);
@@ -163,7 +163,8 @@ class Search {
   [[nodiscard]] std::optional<Forecast> predict(OtherSize::What what, std::int64_t size) const {
     Job job = job_;
     Parallelism parallelism = parallelism_;
-    if (auto* division = std::get_if<Sharded>(&parallelism)) division->finds_largest_batch = false;
+    if (auto* parallel_layout = std::get_if<Sharded>(&parallelism))
+      parallel_layout->finds_largest_batch = false;
     if (what == OtherSize::What::Batch) {
       resize(forecast_.batch_per_gpu, size, job, parallelism);
     } else {

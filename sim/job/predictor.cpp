@@ -34,7 +34,7 @@ Cell cell_of(const Forecast& f) {
           .refused = {}};
 }
 
-/// What cannot be told of CPUs.
+/// What cannot be reported CPUs.
 void refuse_on_cpu(const Place& place, const Parallelism& parallelism) {
   if (!asks_for_many(place, parallelism)) return;
   throw InputError(place.cluster.empty() ? (place.gpus ? "--gpus" : "--nodes") : "--cluster",
@@ -92,12 +92,12 @@ void tell_of_autocast(const Prediction& prediction, ResolvedJob& job) {
     }
   }
   const Seconds step = prediction.timeline.step_time;
-  const bool host_paces = prediction.bottleneck == Bottleneck::Launch;
-  if ((host_paces ? max(host, gpu) : gpu) < step * kWorthTelling) return;
+  const bool host_limits = prediction.bottleneck == Bottleneck::Launch;
+  if ((host_limits ? max(host, gpu) : gpu) < step * kWorthTelling) return;
   job.assumptions.push_back(fmt::format(
       "amp: casts and loss scaling take the host {} ms and the GPU {} ms of a step of {} ms{}",
       three_digits(host.in_ms()), three_digits(gpu.in_ms()), three_digits(step.in_ms()),
-      host_paces ? ", which the host paces" : ""));
+      host_limits ? ", which the host paces" : ""));
 }
 
 Forecast predict_one(ResolvedJob job, const Hardware& hardware) {
@@ -123,16 +123,16 @@ bool asks_for_many(const Place& place, const Parallelism& parallelism) {
          std::holds_alternative<ParameterServers>(parallelism);
 }
 
-AnswerKind kind_of_answer(const Place& place, const Parallelism& parallelism, std::int64_t nodes,
+ReportKind kind_of_report(const Place& place, const Parallelism& parallelism, std::int64_t nodes,
                           const SpecLibrary& specs) {
-  if (std::holds_alternative<Sharded>(parallelism)) return AnswerKind::Divided;
-  if (is_cpu(place)) return AnswerKind::Cpu;
-  if (!asks_for_many(place, parallelism)) return AnswerKind::OneGpu;
-  if (std::holds_alternative<ParameterServers>(parallelism)) return AnswerKind::ParameterServers;
+  if (std::holds_alternative<Sharded>(parallelism)) return ReportKind::Sharded;
+  if (is_cpu(place)) return ReportKind::Cpu;
+  if (!asks_for_many(place, parallelism)) return ReportKind::OneGpu;
+  if (std::holds_alternative<ParameterServers>(parallelism)) return ReportKind::ParameterServers;
   const auto* replicas = std::get_if<DataParallel>(&parallelism);
   const bool served = replicas != nullptr && !replicas->strategy.empty() && nodes > 1 &&
                       specs.find_strategy(replicas->strategy).id == kServedStrategy;
-  return served ? AnswerKind::ParameterServers : AnswerKind::ManyGpus;
+  return served ? ReportKind::ParameterServers : ReportKind::ManyGpus;
 }
 
 Predictor::Predictor(Hardware hardware)
@@ -146,8 +146,8 @@ void Predictor::check(const Job& job) const { check_words(job, hardware_, memory
 
 Forecast Predictor::predict(const Job& job, const Place& place,
                             const Parallelism& parallelism) const {
-  if (const auto* division = std::get_if<Sharded>(&parallelism)) {
-    return make_forecast(predict_sharded(job, place, *division, hardware_));
+  if (const auto* parallel_layout = std::get_if<Sharded>(&parallelism)) {
+    return make_forecast(predict_sharded(job, place, *parallel_layout, hardware_));
   }
   if (is_cpu(place)) refuse_on_cpu(place, parallelism);
   if (!asks_for_many(place, parallelism)) return predict_one(resolve(job, place), hardware_);
@@ -155,7 +155,7 @@ Forecast Predictor::predict(const Job& job, const Place& place,
   Cluster cluster = make_cluster(place, place.gpu, hardware_);
   const std::int64_t nodes = cluster.fabric.num_nodes();
   const bool served =
-      kind_of_answer(place, parallelism, nodes, hardware_.specs()) == AnswerKind::ParameterServers;
+      kind_of_report(place, parallelism, nodes, hardware_.specs()) == ReportKind::ParameterServers;
   PlacedJob placed{job, place};
   if (served && placed.software.framework.empty()) placed.software.framework = "tensorflow";
   if (placed.gpu.empty()) placed.gpu = cluster.fabric.gpu_of(Rank{0}).id;

@@ -51,7 +51,7 @@ class Predictor {
   /// Throws InputError, naming the flag, where a job is wrong whatever the place: what throughput() refuses everywhere.
   void check(const Job& job) const;
 
-  /// The largest batch per GPU that fits the device of a forecast; of sharded transformers nothing is told.
+  /// The largest batch per GPU that fits the device of a forecast; of sharded transformers nothing is reported.
   [[nodiscard]] MemoryAdvice advise_on_batch(const Forecast& forecast) const;
   /// For a job on one GPU that does not fit: what a person can do.
   [[nodiscard]] MemoryAdvice advise_on_memory(const Forecast& forecast) const;
@@ -66,16 +66,16 @@ class Predictor {
 };
 
 /// What kind of answer a job at a place gets.
-enum class AnswerKind {
+enum class ReportKind {
   OneGpu,
   Cpu,
   ManyGpus,          ///< data parallel
   ParameterServers,  ///< on nodes of their own
-  Divided,           ///< a transformer's layers, stages or states
+  Sharded,           ///< a transformer's layers, stages or states
 };
 /// `nodes`: of the cluster that the place is; only counts where several GPUs are asked for.
 [[nodiscard]] bool asks_for_many(const Place& place, const Parallelism& parallelism);
-[[nodiscard]] AnswerKind kind_of_answer(const Place& place, const Parallelism& parallelism,
+[[nodiscard]] ReportKind kind_of_report(const Place& place, const Parallelism& parallelism,
                                         std::int64_t nodes, const SpecLibrary& specs);
 
 }  // namespace tracecast

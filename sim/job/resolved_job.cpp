@@ -492,7 +492,7 @@ LowRankAdapters adapters_of(const Job& job) {
 
 std::string describe(const LowRankAdapters& adapters) {
   return fmt::format(
-      "LoRA of rank {} beside the products of {}, dropout before each; all other weights frozen",
+      "LoRA of rank {} beside the GEMMs of {}, dropout before each; all other weights frozen",
       adapters.rank, adapters.targets == AdapterTargets::Attention ? "attention" : "all layers");
 }
 
@@ -543,22 +543,21 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
   if (job.precision == PrecisionMode::Fp32 && job.framework.precision.allows_tf32 &&
       defaults.fp32_runs_as_tf32) {
     job.precision = PrecisionMode::Tf32;
-    job.framework.precision.tf32_products = !defaults.tf32_spares_products;
+    job.framework.precision.tf32_gemms = !defaults.tf32_spares_gemms;
     job.assumptions.push_back(
         std::string("fp32 code runs ") +
-        (job.framework.precision.tf32_products
-             ? "as TF32"
-             : "its convolutions as TF32, its products as FP32,") +
+        (job.framework.precision.tf32_gemms ? "as TF32"
+                                            : "its convolutions as TF32, its GEMMs as FP32,") +
         " on this GPU with this framework; --set framework.tf32=0: all in FP32");
   }
   job.framework.convolutions.cudnn_version = defaults.cudnn_version;
-  job.framework.fusion.product_bias = defaults.fuses_product_bias;
+  job.framework.fusion.gemm_bias = defaults.fuses_gemm_bias;
   if (!defaults.groups_attention) job.framework.kernels.wide_grouped_attention.reset();
-  job.framework.kernels.early_products = defaults.early_products;
+  job.framework.kernels.early_gemms = defaults.early_gemms;
   job.framework.kernels.early_attention = defaults.early_attention;
-  if (defaults.early_products && job.gpu.architecture == Architecture::Hopper) {
+  if (defaults.early_gemms && job.gpu.architecture == Architecture::Hopper) {
     job.assumptions.push_back(
-        "products of 16 bits run kernels that the matrix library had for Hopper before CUDA 12.8");
+        "GEMMs of 16 bits run kernels that the matrix library had for Hopper before CUDA 12.8");
   }
   if (!o.software.version.empty()) {
     job.assumptions.push_back("version " + o.software.version + " decides " +

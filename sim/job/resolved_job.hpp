@@ -21,7 +21,7 @@
 
 namespace tracecast {
 
-struct DividedNetwork;
+struct ShardedNetwork;
 
 /// A job with everything looked up.
 struct ResolvedJob {
@@ -45,7 +45,7 @@ struct ResolvedJob {
   /// What is predicted; with several micro-batches, the last one and the update.
   std::shared_ptr<const NetworkGraph> step;
   std::shared_ptr<const NetworkGraph> micro_batch;  ///< one of those before it; nothing: none
-  std::shared_ptr<const DividedNetwork>
+  std::shared_ptr<const ShardedNetwork>
       tables;                ///< the step is that of a rank with a part of them; nothing: all of it
   Bytes read_from_stores{};  ///< by each step, out of stores that lie in parts on all GPUs
   std::shared_ptr<PreparedSteps> prepared;  ///< what is known of their kernels; nothing: nothing

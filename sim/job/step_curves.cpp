@@ -86,9 +86,9 @@ StepCurves step_curves(const ResolvedJob& job, const Prediction& p) {
     for (double& value : curve->values) value = std::min(value, 1.0);
   }
   if (p.kernel_w.size() == p.timeline.kernels.size()) {
-    const double awake = p.power.awake.in_w();
-    curves.power_w = sampled(p.timeline, p.kernel_w, awake, kPowerWindow, kMost);
-    curves.power_in_step_w = sampled(p.timeline, p.kernel_w, awake, fine, kFineWindows);
+    const double active_idle = p.power.active_idle.in_w();
+    curves.power_w = sampled(p.timeline, p.kernel_w, active_idle, kPowerWindow, kMost);
+    curves.power_in_step_w = sampled(p.timeline, p.kernel_w, active_idle, fine, kFineWindows);
   }
   return curves;
 }

@@ -32,7 +32,7 @@ struct StepCurves {
 };
 
 /// Of a job and its prediction. Without a GPU there is memory alone; of several micro-batches that share an update only
-/// the last one's memory is told. Pure.
+/// the last one's memory is reported. Pure.
 [[nodiscard]] StepCurves step_curves(const ResolvedJob& job, const Prediction& prediction);
 
 }  // namespace tracecast

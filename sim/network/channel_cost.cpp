@@ -113,9 +113,9 @@ Hertz server_throughput(const ChannelPath& path, const ChannelMessage& message, 
   const double senders = c.one_thread ? 1 : c.send_threads;
   const Seconds server = max(cost.wire, receiver_held(path, cost) / receivers);
   const Seconds worker = max(cost.wire, cost.send / senders);
-  const Seconds answer = point_to_point_latency(path, {.bytes = Bytes(0)});
+  const Seconds report = point_to_point_latency(path, {.bytes = Bytes(0)});
   const Seconds round =
-      point_to_point_latency(path, message) + worker * static_cast<double>(servers - 1) + answer;
+      point_to_point_latency(path, message) + worker * static_cast<double>(servers - 1) + report;
   const double s = servers, w = workers;
   return min(s / server, min(w / worker, w * s / round));
 }

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "sim/base/error.hpp"
-#include "sim/network/paced_collective.hpp"
+#include "sim/network/node_collective.hpp"
 #include "sim/network/ring_ways.hpp"
 #include "sim/network/step_collectives.hpp"
 
@@ -46,7 +46,7 @@ struct Communicator::Ways {
   std::vector<Rank> ranks;
   CollectiveLibrary library;
   RingWays rings;
-  HostEdges host_edges;                   ///< of libraries that exchange through hosts
+  HostEdges host_edges;                   ///< of libraries that communication through hosts
   std::optional<Communicator> otherwise;  ///< of libraries of kernels: for what those do not take
 
   /// What the library believes of one algorithm and protocol, and the plan that it makes.
@@ -160,7 +160,7 @@ struct Communicator::Ways {
   }
 
   /// Reductions in the switches of the nodes and between them: each GPU's NVLinks carry the buffer and its own share of it;
-  /// a node's NICs carry it once each way where two nodes exchange it or the network reduces, twice in the double tree
+  /// a node's NICs carry it once each way where two nodes communication it or the network reduces, twice in the double tree
   /// of more (inner in one half's tree, leaf in the other's).
   void set_switches(CollectivePlan& plan, const CollectivePath& path, Bytes bytes) const {
     const auto* reduction = newest(library.switch_reductions);
@@ -223,22 +223,22 @@ struct Communicator::Ways {
   }
 
   /// Replaces the library's own estimate of the time, which chose, by the fitted one where there is one.
-  void set_pace(CollectivePlan& plan, Collective collective, Bytes bytes,
-                const CollectivePace& pace) const {
-    const auto paced = PacedNode::find(rings, library, pace);
-    if (!paced) return;
+  void set_efficiency(CollectivePlan& plan, Collective collective, Bytes bytes,
+                      const CollectiveEfficiency& efficiency) const {
+    const auto limited = NodeCollective::find(rings, library, efficiency);
+    if (!limited) return;
     if (plan.algorithm == CollectiveAlgorithm::Nvls) {
       if (const auto* reduction = newest(library.switch_reductions)) {
         plan.channels = reduction->channels;
-        paced->set_switch(plan, bytes, reduction->channels);
+        limited->set_switch(plan, bytes, reduction->channels);
       }
     } else {
-      paced->set_ring(plan, collective, bytes);
+      limited->set_ring(plan, collective, bytes);
     }
   }
 
   [[nodiscard]] CollectivePlan channels(Collective collective, Bytes bytes,
-                                        const CollectivePace& pace) const {
+                                        const CollectiveEfficiency& efficiency) const {
     std::optional<Choice> best;
     for (const CollectivePath& path : library.paths) {
       if (!is_offered(path, collective)) continue;
@@ -246,18 +246,18 @@ struct Communicator::Ways {
       if (!best || choice.estimate < best->estimate) best = std::move(choice);
     }
     TRACECAST_CHECK(best.has_value(), "every library with channels has a ring");
-    set_pace(best->plan, collective, bytes, pace);
+    set_efficiency(best->plan, collective, bytes, efficiency);
     return std::move(best->plan);
   }
 
   /// Messages straight from rank to rank, as NCCL's grouped sends: base and step of the ring's simple protocol.
   [[nodiscard]] CollectivePlan messages(Collective collective, Bytes bytes,
-                                        const CollectivePace& pace) const {
+                                        const CollectiveEfficiency& efficiency) const {
     CollectivePlan plan = collective == Collective::AllToAll
                               ? all_pairs(fabric, ranks, bytes)
                               : one_message(fabric, ranks[0], ranks[1], bytes);
-    const auto paced = PacedNode::find(rings, library, pace);
-    if (paced && paced->set_messages(plan, collective, fabric)) return plan;
+    const auto limited = NodeCollective::find(rings, library, efficiency);
+    if (limited && limited->set_messages(plan, collective, fabric)) return plan;
     for (const CollectivePath& path : library.paths) {
       if (path.algorithm != CollectiveAlgorithm::Ring ||
           path.protocol != CollectiveProtocol::Simple) {
@@ -270,7 +270,7 @@ struct Communicator::Ways {
 
   /// As if nothing but links and the library's own caps bounded it.
   [[nodiscard]] CollectivePlan plan_unbound(Collective collective, Bytes bytes,
-                                            const CollectivePace& pace) const {
+                                            const CollectiveEfficiency& efficiency) const {
     if (library.kind == LibraryKind::HostSteps) {
       return plan_host_steps(fabric, ranks, rings, host_edges, collective, bytes, library);
     }
@@ -278,8 +278,8 @@ struct Communicator::Ways {
       return plan_tree_copies(fabric, ranks, collective, bytes, library);
     }
     return collective == Collective::AllToAll || collective == Collective::SendReceive
-               ? messages(collective, bytes, pace)
-               : channels(collective, bytes, pace);
+               ? messages(collective, bytes, efficiency)
+               : channels(collective, bytes, efficiency);
   }
 
   /// Bounds a plan of rings or trees by the threads that serve the sockets of its NICs: the kernel's TCP copies every byte,
@@ -330,21 +330,21 @@ Communicator::Communicator(const Fabric& fabric, std::span<const Rank> ranks,
 }
 
 CollectivePlan Communicator::plan(Collective collective, Bytes bytes) const {
-  return plan(collective, bytes, ways_->fabric.specs().collective_pace());
+  return plan(collective, bytes, ways_->fabric.specs().collective_efficiency());
 }
 
 CollectivePlan Communicator::plan(Collective collective, Bytes bytes,
-                                  const CollectivePace& pace) const {
+                                  const CollectiveEfficiency& efficiency) const {
   const Ways& ways = *ways_;
   if (ways.ranks.size() < 2 || bytes <= Bytes(0)) return {};
   if (ways.library.kind == LibraryKind::Kernels) {
-    const auto paced = PacedNode::find(ways.rings, ways.library, pace);
-    if (paced && collective == Collective::AllReduce) {
-      if (auto plan = paced->find_kernel(bytes)) return *std::move(plan);
+    const auto limited = NodeCollective::find(ways.rings, ways.library, efficiency);
+    if (limited && collective == Collective::AllReduce) {
+      if (auto plan = limited->find_kernel(bytes)) return *std::move(plan);
     }
-    return ways.otherwise->plan(collective, bytes, pace);
+    return ways.otherwise->plan(collective, bytes, efficiency);
   }
-  CollectivePlan plan = ways.plan_unbound(collective, bytes, pace);
+  CollectivePlan plan = ways.plan_unbound(collective, bytes, efficiency);
   if (collective == Collective::SendReceive) {
     ways.bound_messages(plan, 2);
   } else if (collective == Collective::AllToAll && ways.library.kind != LibraryKind::HostSteps) {
@@ -358,12 +358,12 @@ CollectivePlan Communicator::plan(Collective collective, Bytes bytes,
 double Communicator::log_sd(Bytes bytes) const {
   constexpr double kUnpaced = 0.2;  // what tables of older boxes had
   const Ways& ways = *ways_;
-  const auto paced =
-      PacedNode::find(ways.rings, ways.library, ways.fabric.specs().collective_pace());
-  if (ways.otherwise && !(paced && paced->find_kernel(bytes))) {
+  const auto limited =
+      NodeCollective::find(ways.rings, ways.library, ways.fabric.specs().collective_efficiency());
+  if (ways.otherwise && !(limited && limited->find_kernel(bytes))) {
     return ways.otherwise->log_sd(bytes);
   }
-  return paced ? paced->log_sd(bytes, ways.otherwise.has_value()) : kUnpaced;
+  return limited ? limited->log_sd(bytes, ways.otherwise.has_value()) : kUnpaced;
 }
 
 CollectivePlan plan_collective(const Fabric& fabric, std::span<const Rank> ranks,

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "hwspecs/collective_efficiency.hpp"
 #include "hwspecs/collective_library.hpp"
-#include "hwspecs/collective_pace.hpp"
 #include "sim/base/collective.hpp"
 #include "sim/base/units.hpp"
 #include "sim/network/fabric.hpp"
@@ -49,7 +49,7 @@ inline constexpr std::size_t kFewOfAlike = 8;
 /// over PCIe in the order of slots. Between nodes a ring passes every node once over all NICs that are nearest to a GPU of
 /// it. Trees take the same links. The library's own estimate (NCCL: latency + bytes / bandwidth of each algorithm and
 /// protocol, src/graph/tuning.cc) chooses; the time is that of the links and of the caps of the choice, and within one node
-/// of newer GPUs the fitted pace of its kernels (paced_collective.hpp).
+/// of newer GPUs the fitted pace of its kernels (node_collective.hpp).
 class Communicator {
  public:
   /// `ranks`: distinct ranks of `fabric`, both of which may go away afterwards.
@@ -61,7 +61,7 @@ class Communicator {
   [[nodiscard]] CollectivePlan plan(Collective collective, Bytes bytes) const;
   /// The same at another pace than that of the fabric's specs: for fits.
   [[nodiscard]] CollectivePlan plan(Collective collective, Bytes bytes,
-                                    const CollectivePace& pace) const;
+                                    const CollectiveEfficiency& efficiency) const;
   /// Standard deviation of the logarithm of measured over predicted time.
   [[nodiscard]] double log_sd(Bytes bytes) const;
 

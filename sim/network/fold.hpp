@@ -27,7 +27,7 @@ struct RankClasses {
 
 /// Which ranks are provably alike.
 ///   InCollectives: same GPU, same machine, same compute factor.
-///   InMessages: also the same slot, the same slow links, and nodes that an exchange of nodes on one switch, or of switches
+///   InMessages: also the same slot, the same slow links, and nodes that a collective of nodes on one switch, or of switches
 ///   with alike nodes below, brings onto each other: an automorphism of the fabric that keeps machines, links and rates.
 /// A rank whose start is jittered is alike to none: its moment is its own. Classes are numbered by first rank.
 [[nodiscard]] RankClasses fold(const Fabric& fabric, Meeting meeting);

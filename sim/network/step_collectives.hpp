@@ -22,7 +22,7 @@ struct HostEdges {
 };
 [[nodiscard]] HostEdges find_host_edges(const Fabric& fabric, std::span<const Rank> ranks);
 
-/// Blocking exchanges through host memory: a chunk is copied to the host, sent, copied to the GPU, one after the other:
+/// Blocking collectives through host memory: a chunk is copied to the host, sent, copied to the GPU, one after the other:
 ///   1 / rate = 1 / to_host + 1 / network + 1 / from_host
 /// Steps of an all-reduce: 2 (N-1) around a ring of more than 64 KiB per rank, else 2 log2 N by halving and doubling.
 [[nodiscard]] CollectivePlan plan_host_steps(const Fabric& fabric, std::span<const Rank> ranks,

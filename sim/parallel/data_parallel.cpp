@@ -41,10 +41,10 @@ std::vector<RankStream> simulated_ranks(const DataParallelRequest& request) {
 
 /// What collectives take of each kind's SMs.
 std::vector<double> shares_of_sms(const DataParallelRequest& request,
-                                  std::span<const BucketExchange> exchanges) {
+                                  std::span<const BucketCommunication> communications) {
   int channels = 0;
-  for (const BucketExchange& exchange : exchanges) {
-    for (const ExchangeStage& stage : exchange.push) {
+  for (const BucketCommunication& communication : communications) {
+    for (const CommunicationStage& stage : communication.push) {
       if (stage.on_sms) channels = std::max(channels, stage.transfer.channels);
     }
   }
@@ -56,12 +56,13 @@ std::vector<double> shares_of_sms(const DataParallelRequest& request,
   return shares;
 }
 
-std::vector<LinkLoad> busiest_links(const Fabric& fabric, std::span<const BucketExchange> exchanges,
+std::vector<LinkLoad> busiest_links(const Fabric& fabric,
+                                    std::span<const BucketCommunication> communications,
                                     Seconds step) {
   std::map<FabricLinkId, double> bytes;
-  for (const BucketExchange& exchange : exchanges) {
-    for (const auto* stages : {&exchange.fetch, &exchange.push}) {
-      for (const ExchangeStage& stage : *stages) {
+  for (const BucketCommunication& communication : communications) {
+    for (const auto* stages : {&communication.fetch, &communication.push}) {
+      for (const CommunicationStage& stage : *stages) {
         for (const FabricUse& use : stage.transfer.uses) {
           if (use.link == staging_link(fabric)) continue;
           bytes[use.link] += stage.transfer.bytes.in_bytes() * use.weight;
@@ -138,11 +139,11 @@ struct CollectiveWork {
   Bytes bytes{};
   int channels = 0;
 };
-CollectiveWork collective_work(std::span<const BucketExchange> exchanges) {
+CollectiveWork collective_work(std::span<const BucketCommunication> communications) {
   CollectiveWork work;
-  for (const BucketExchange& exchange : exchanges) {
-    for (const auto* stages : {&exchange.fetch, &exchange.push}) {
-      for (const ExchangeStage& stage : *stages) {
+  for (const BucketCommunication& communication : communications) {
+    for (const auto* stages : {&communication.fetch, &communication.push}) {
+      for (const CommunicationStage& stage : *stages) {
         if (!stage.on_sms) continue;
         work.bytes += stage.transfer.bytes;
         work.channels = std::max(work.channels, stage.transfer.channels);
@@ -158,17 +159,18 @@ Seconds length_of(std::span<const TimeSpan> spans) {
   return sum;
 }
 
-/// Account, exposed exchange and power, over all ranks.
+/// Account, exposed communication and power, over all ranks.
 void add_accounts(const DataParallelRequest& request, const RankPrograms& ranks,
-                  std::span<const RankStream> streams, std::span<const BucketExchange> exchanges,
+                  std::span<const RankStream> streams,
+                  std::span<const BucketCommunication> communications,
                   std::span<const std::vector<Seconds>> extra, const LastStep& last,
                   double straggling, DataParallelStep& step) {
   const Picoseconds begin = last.begin();
-  const std::vector<TimeSpan> exchange = since(last.exchange(false), begin),
-                              collectives = since(last.exchange(true), begin),
+  const std::vector<TimeSpan> communication = since(last.communication(false), begin),
+                              collectives = since(last.communication(true), begin),
                               host = since(last.of(Action::HostWork), begin),
                               any_work = since(last.of(Action::Kernel), begin);
-  const CollectiveWork carried = collective_work(exchanges);
+  const CollectiveWork carried = collective_work(communications);
   std::vector<PowerRange> boards;
   std::vector<double> counts;
   Seconds exposed{};
@@ -179,7 +181,7 @@ void add_accounts(const DataParallelRequest& request, const RankPrograms& ranks,
                       [&](const RankStream& stream) { return stream.kind == k; }));
     const RankStep rank{.step_time = step.step_time,
                         .work = work_of(k, ranks.programs[k], last, simulated, straggling),
-                        .exchange = exchange,
+                        .communication = communication,
                         .collectives = collectives,
                         .host = host,
                         .any_work = any_work};
@@ -200,7 +202,7 @@ void add_accounts(const DataParallelRequest& request, const RankPrograms& ranks,
   }
   step.power = mean_board(boards, counts);
   step.exposed =
-      step.exchange_busy > Seconds(0) ? std::min(1.0, exposed / step.exchange_busy) : 0.0;
+      step.communication_busy > Seconds(0) ? std::min(1.0, exposed / step.communication_busy) : 0.0;
 }
 
 }  // namespace
@@ -233,13 +235,14 @@ DataParallelStep simulate_data_parallel(const DataParallelRequest& request) {
                     request.kinds.front().one_gpu.timeline.kernel_share());
   const RankPrograms ranks = make_rank_programs(request, straggling);
   const double wire_share = ranks.wire_share;
-  const std::vector<BucketExchange> exchanges =
-      plan_exchange(ranks.buckets, wire_share, request.strategy, request.fabric, request.date);
+  const std::vector<BucketCommunication> communications =
+      plan_communication(ranks.buckets, wire_share, request.strategy, request.fabric, request.date);
 
-  const std::vector<ExchangeStage> crossings =
+  const std::vector<CommunicationStage> crossings =
       plan_crossings(request.crossings, request.strategy, request.fabric, request.date);
-  std::vector<BucketExchange> all = exchanges;  // with what crosses in the midst of the step
-  for (const ExchangeStage& stage : crossings) {
+  std::vector<BucketCommunication> all =
+      communications;  // with what crosses in the midst of the step
+  for (const CommunicationStage& stage : crossings) {
     all.push_back({.fetch = {}, .push = {stage}, .bytes = stage.transfer.bytes});
   }
 
@@ -251,7 +254,7 @@ DataParallelStep simulate_data_parallel(const DataParallelRequest& request) {
   for (const RankProgram& program : ranks.programs) extra.emplace_back(program.segments.size());
   constexpr int kRounds = 3;
   for (int round = 0;; ++round) {
-    const RunBuilder run(request, streams, ranks.programs, exchanges, crossings, extra);
+    const RunBuilder run(request, streams, ranks.programs, communications, crossings, extra);
     const LastStep last(run);
     if (round + 1 < kRounds) {
       extra = last.overlaps(ranks.programs);
@@ -266,8 +269,8 @@ DataParallelStep simulate_data_parallel(const DataParallelRequest& request) {
     step.parts = last.critical_path();
     step.parts.stragglers = step.parts.compute * (1 - 1 / straggling);
     step.parts.compute -= step.parts.stragglers;
-    for (const TickSpan& span : last.exchange(false)) {
-      step.exchange_busy += (span.end - span.start).in_seconds();
+    for (const TickSpan& span : last.communication(false)) {
+      step.communication_busy += (span.end - span.start).in_seconds();
     }
     add_accounts(request, ranks, streams, all, extra, last, straggling, step);
     if (request.input_supply > step.step_time) {
@@ -277,10 +280,11 @@ DataParallelStep simulate_data_parallel(const DataParallelRequest& request) {
       step.power = power_with_wait(step.power, step.step_time, more);
       step.step_time = request.input_supply;
     }
-    step.num_buckets = exchanges.size();
-    for (const BucketExchange& exchange : exchanges) step.exchanged += exchange.bytes;
+    step.num_buckets = communications.size();
+    for (const BucketCommunication& communication : communications)
+      step.communicated += communication.bytes;
     step.timeline = last.timeline();
-    const auto collectives = last.exchange(true);
+    const auto collectives = last.communication(true);
     for (std::uint32_t k = 0; k < request.kinds.size(); ++k) {
       step.utilization.push_back(utilization_of(k, request.kinds[k], ranks.programs[k],
                                                 step.timeline, collectives, last.begin(),

@@ -28,29 +28,33 @@ struct RankStream {
 class RunBuilder {
  public:
   RunBuilder(const DataParallelRequest& request, std::span<const RankStream> ranks,
-             std::span<const RankProgram> programs, std::span<const BucketExchange> exchanges,
-             std::span<const ExchangeStage> crossings, std::span<const std::vector<Seconds>> extra)
+             std::span<const RankProgram> programs,
+             std::span<const BucketCommunication> communications,
+             std::span<const CommunicationStage> crossings,
+             std::span<const std::vector<Seconds>> extra)
       : request_(request),
         programs_(programs),
-        exchanges_(exchanges),
+        communications_(communications),
         crossings_(crossings),
         extra_(extra) {
     program_.set_fabric(request.fabric);
     program_.link(staging_link(request.fabric),
                   request.fabric.specs().rank_variation().staged_copies);
     const auto slots = request.fabric.ranks_of(FabricNodeId{0});
-    const bool served = request.strategy.exchange == Exchange::Served;
-    const bool copies = served || request.strategy.exchange == Exchange::Copies ||
-                        request.strategy.exchange == Exchange::Scattered;
-    for (std::size_t s = 0; s < kExchangeStreamCount; ++s) {
+    const bool served = request.strategy.communication == Communication::Served;
+    const bool copies = served || request.strategy.communication == Communication::Copies ||
+                        request.strategy.communication == Communication::Scattered;
+    for (std::size_t s = 0; s < kCommunicationStreamCount; ++s) {
       // Each GPU that adds has copy engines of its own, each server its NIC; a communicator has one stream, and a
       // process that serves one thread for its messages and one for its updates.
-      const auto stream = static_cast<ExchangeStream>(s);
-      const bool on_gpus = stream == ExchangeStream::Collective || stream == ExchangeStream::Out;
-      const std::uint32_t at_once = served && !on_gpus                  ? 1U
-                                    : stream == ExchangeStream::Network ? request.fabric.num_nodes()
-                                    : copies                            ? slots
-                                                                        : 1U;
+      const auto stream = static_cast<CommunicationStream>(s);
+      const bool on_gpus =
+          stream == CommunicationStream::Collective || stream == CommunicationStream::Out;
+      const std::uint32_t at_once = served && !on_gpus ? 1U
+                                    : stream == CommunicationStream::Network
+                                        ? request.fabric.num_nodes()
+                                    : copies ? slots
+                                             : 1U;
       streams_.push_back(program_.add_pool(std::max(at_once, 1U)));
     }
     for (const RankStream& rank : ranks) add_rank(rank);
@@ -85,12 +89,12 @@ class RunBuilder {
   }
 
   /// The stages of a bucket one after the other; nothing changes when there are none.
-  std::optional<Task> add_stages(std::span<const ExchangeStage> stages, std::uint32_t bucket,
+  std::optional<Task> add_stages(std::span<const CommunicationStage> stages, std::uint32_t bucket,
                                  std::optional<Task> after, Seconds delay, int step) {
-    for (const ExchangeStage& stage : stages) {
+    for (const CommunicationStage& stage : stages) {
       const MultiRankProgram::Lane stream = streams_[static_cast<std::size_t>(stage.stream)];
       Task task{};
-      if (stage.stream == ExchangeStream::Host) {
+      if (stage.stream == CommunicationStream::Host) {
         task = program_.add(info(Action::HostWork, step, bucket), stream, stage.host);
       } else {
         const Action action = stage.on_sms ? Action::Collective : Action::Transfer;
@@ -107,13 +111,13 @@ class RunBuilder {
   /// The fetches of all buckets, in the order in which layers need them: a graph's executor begins with the weights in
   /// the order of their making.
   std::vector<std::optional<Task>> add_fetches(int step) {
-    std::vector<std::optional<Task>> fetched(exchanges_.size());
+    std::vector<std::optional<Task>> fetched(communications_.size());
     std::vector<std::uint32_t> order = push_order();
     const std::vector<std::uint32_t>& uses = programs_[0].first_segment;
     std::stable_sort(order.begin(), order.end(),
                      [&](std::uint32_t a, std::uint32_t b) { return uses[a] < uses[b]; });
     for (const std::uint32_t b : order) {
-      fetched[b] = add_stages(exchanges_[b].fetch, b, barrier_, Seconds(), step);
+      fetched[b] = add_stages(communications_[b].fetch, b, barrier_, Seconds(), step);
     }
     return fetched;
   }
@@ -124,8 +128,8 @@ class RunBuilder {
     for (std::uint32_t c = 0; c < crossings_.size(); ++c) {
       const Task made = join();
       if (barrier_) program_.after(*barrier_, made);
-      const ExchangeStage& stage = crossings_[c];
-      const auto index = static_cast<std::uint32_t>(exchanges_.size()) + c;
+      const CommunicationStage& stage = crossings_[c];
+      const auto index = static_cast<std::uint32_t>(communications_.size()) + c;
       const Action action = stage.on_sms ? Action::Collective : Action::Transfer;
       const Task sent = program_.add_transfer(info(action, step, index),
                                               streams_[static_cast<std::size_t>(stage.stream)],
@@ -140,12 +144,12 @@ class RunBuilder {
     crossed_ = add_crossings(step);
     const auto fetched = add_fetches(step);
     std::vector<Task> ready;  // joins over ranks, by bucket
-    for (std::size_t b = 0; b < exchanges_.size(); ++b) ready.push_back(join());
+    for (std::size_t b = 0; b < communications_.size(); ++b) ready.push_back(join());
     std::vector<Task> last_segments;
     for (const Stream& stream : streams_of_ranks_) {
       last_segments.push_back(add_segments(stream, fetched, ready, step));
     }
-    std::vector<std::optional<Task>> pushed(exchanges_.size());
+    std::vector<std::optional<Task>> pushed(communications_.size());
     const std::vector<std::uint32_t> order = push_order();
     std::optional<Task> backward_end;
     if (!request_.strategy.overlaps_backward) {
@@ -154,10 +158,10 @@ class RunBuilder {
     }
     for (const std::uint32_t b : order) {
       const std::optional<Task> from = backward_end ? backward_end : ready[b];
-      pushed[b] = add_stages(exchanges_[b].push, b, from, programs_[0].delay[b], step);
+      pushed[b] = add_stages(communications_[b].push, b, from, programs_[0].delay[b], step);
     }
     const Task end = join();
-    for (Stream& stream : streams_of_ranks_) stream.updated.assign(exchanges_.size(), end);
+    for (Stream& stream : streams_of_ranks_) stream.updated.assign(communications_.size(), end);
     for (const Task task : last_segments) program_.after(task, end);
     for (const auto& task : pushed) {
       if (task) program_.after(*task, end);
@@ -223,15 +227,15 @@ class RunBuilder {
 
   /// Of readiness on the first kind of rank.
   [[nodiscard]] std::vector<std::uint32_t> push_order() const {
-    std::vector<std::uint32_t> order(exchanges_.size());
+    std::vector<std::uint32_t> order(communications_.size());
     std::iota(order.begin(), order.end(), 0U);
     return order;
   }
 
   const DataParallelRequest& request_;
   std::span<const RankProgram> programs_;
-  std::span<const BucketExchange> exchanges_;
-  std::span<const ExchangeStage> crossings_;
+  std::span<const BucketCommunication> communications_;
+  std::span<const CommunicationStage> crossings_;
   std::span<const std::vector<Seconds>> extra_;
   MultiRankProgram program_;
   std::vector<MultiRankProgram::Lane> streams_;
@@ -247,8 +251,8 @@ class LastStep {
   [[nodiscard]] Seconds step_time() const { return run_.time(); }
   [[nodiscard]] engine::Picoseconds begin() const { return run_.begin(); }
 
-  /// When collectives occupy SMs, or anything is exchanged.
-  [[nodiscard]] std::vector<TickSpan> exchange(bool on_sms_only) const {
+  /// When collectives occupy SMs, or anything is communicated.
+  [[nodiscard]] std::vector<TickSpan> communication(bool on_sms_only) const {
     return run_.busy([&](const ActionInfo& info) {
       return info.action == Action::Collective || (!on_sms_only && info.action == Action::Transfer);
     });
@@ -285,7 +289,7 @@ class LastStep {
   /// For each segment of each kind: how long collectives ran meanwhile.
   [[nodiscard]] std::vector<std::vector<Seconds>> overlaps(
       std::span<const RankProgram> programs) const {
-    const std::vector<TickSpan> busy = exchange(true);
+    const std::vector<TickSpan> busy = communication(true);
     std::vector<std::vector<Seconds>> sums;
     for (const RankProgram& program : programs) sums.emplace_back(program.segments.size());
     for_each([&](const ActionInfo& info, MultiRankProgram::Task task) {

@@ -11,7 +11,7 @@ namespace {
 using Kind = TimelineTrack::Kind;
 
 /// Numbers as PyTorch's profiler shows them: 7 is the default stream, NCCL has one of its own.
-constexpr std::int64_t kComputeStream = 7, kExchangeStream = 20;
+constexpr std::int64_t kComputeStream = 7, kCommunicationStream = 20;
 
 class Drawer {
  public:
@@ -21,9 +21,9 @@ class Drawer {
   Timeline draw(const std::string& gpu) {
     timeline_.gpu = gpu;
     for (std::size_t rank = 0; rank < kind_of_.size(); ++rank) draw_rank(rank);
-    if (exchanges(false)) {
-      timeline_.tracks.push_back({Kind::Link, 0, 0, "exchange of gradients", true});
-      draw_exchange(false);
+    if (communications(false)) {
+      timeline_.tracks.push_back({Kind::Link, 0, 0, "communication of gradients", true});
+      draw_communication(false);
     }
     const auto steps = static_cast<std::int64_t>(timeline_.tracks.size());
     timeline_.tracks.push_back({Kind::HostThread, 0, steps, "steps"});
@@ -51,16 +51,16 @@ class Drawer {
       add(SliceKind::Kernel, KernelClass::Other,
           is_last ? "update" : "compute, part " + std::to_string(span.index + 1), span);
     }
-    if (!exchanges(true)) return;
-    timeline_.tracks.push_back({Kind::Stream, device, kExchangeStream, "exchange", true});
-    draw_exchange(true);
+    if (!communications(true)) return;
+    timeline_.tracks.push_back({Kind::Stream, device, kCommunicationStream, "communication", true});
+    draw_communication(true);
   }
 
-  [[nodiscard]] bool exchanges(bool on_gpus) const {
+  [[nodiscard]] bool communications(bool on_gpus) const {
     return std::any_of(step_.timeline.begin(), step_.timeline.end(),
                        [on_gpus](const RankSpan& s) { return !s.kind && s.on_gpus == on_gpus; });
   }
-  void draw_exchange(bool on_gpus) {
+  void draw_communication(bool on_gpus) {
     for (const RankSpan& span : step_.timeline) {
       if (span.kind || span.on_gpus != on_gpus) continue;
       const bool crosses = span.index >= step_.num_buckets;

@@ -32,9 +32,9 @@ std::array<Seconds, kServerPartCount> critical_parts(const ServerRun& run,
 /// Mean number of updates of a variable by others between a worker's reading it and its own update.
 double mean_staleness(const ServerRun& run, const Schedule& schedule) {
   double others = 0, own = 0;
-  for (const auto& of_variable : run.exchanges) {
+  for (const auto& of_variable : run.communications) {
     std::vector<Picoseconds> ends;
-    for (const VariableExchange& e : of_variable) {
+    for (const VariableCommunication& e : of_variable) {
       ends.push_back(schedule.end[e.update.index]);
     }
     std::sort(ends.begin(), ends.end());
@@ -44,7 +44,7 @@ double mean_staleness(const ServerRun& run, const Schedule& schedule) {
     const auto ended_before = [&](Picoseconds time) {
       return std::lower_bound(ends.begin(), ends.end(), time) - ends.begin();
     };
-    for (const VariableExchange& e : of_variable) {
+    for (const VariableCommunication& e : of_variable) {
       if (e.step < kFirstCounted) continue;
       const auto between =
           ended_before(schedule.end[e.update.index]) - ended_by(schedule.start[e.read.index]);
@@ -188,7 +188,7 @@ PowerRange worker_power(const PowerRange& alone, Seconds step_alone,
   const Joules active = step.account.work.active;
   PowerRange power = power_in_job(alone, step_alone, active, {}, step.step_time);
   const bool is_seen = step.step_time > kPowerWindow;
-  power.min = is_seen && step.account.servers > kPowerWindow ? power.awake : power.avg;
+  power.min = is_seen && step.account.servers > kPowerWindow ? power.active_idle : power.avg;
   power.max = is_seen ? max(alone.max, power.avg) : power.avg;
   return power;
 }
@@ -215,15 +215,15 @@ ParameterServerStep simulate_parameter_server(const ParameterServerRequest& requ
     add_account(request, rates, step);
     return step;
   }
-  // Every worker is told that all is updated, and says that it goes on.
+  // Every worker is reported that all is updated, and says that it goes on.
   const Seconds barrier = 2.0 * point_to_point_latency(request.channel, {});
   step.step_time = schedule.makespan.in_seconds() + barrier;
   step.steps_per_s = step.workers / step.step_time.in_s();
   step.critical = critical_parts(run, schedule);
   // Latencies lie between the tasks of the path.
-  Seconds told{};
-  for (const Seconds part : step.critical) told += part;
-  step.critical[static_cast<std::size_t>(ServerPart::Wire)] += step.step_time - told;
+  Seconds reported{};
+  for (const Seconds part : step.critical) reported += part;
+  step.critical[static_cast<std::size_t>(ServerPart::Wire)] += step.step_time - reported;
   add_account(request, std::vector<double>(step.workers, 1.0), step);
   return step;
 }

@@ -94,7 +94,7 @@ struct ParameterServerStep {
   double staleness = 0;
   StepAccount account{};  ///< of a worker's step, mean over the steps of all
 };
-/// Power of the mean worker's board: its kernels draw what they draw alone, else it waits awake. A step shorter than a window
+/// Power of the mean worker's board: its kernels draw what they draw alone, else it waits active-idle. A step shorter than a window
 /// looks the same in all; in a longer one the board is seen waiting, and seen as busy as alone.
 [[nodiscard]] PowerRange worker_power(const PowerRange& alone, Seconds step_alone,
                                       const ParameterServerStep& step);

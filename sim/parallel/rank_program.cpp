@@ -80,8 +80,8 @@ class ProgramBuilder {
 
   RankProgram build() {
     const StrategyProfile& strategy = request_.strategy;
-    const bool cuts_forward = strategy.exchange == Exchange::OnHost ||
-                              strategy.exchange == Exchange::Scattered ||
+    const bool cuts_forward = strategy.communication == Communication::OnHost ||
+                              strategy.communication == Communication::Scattered ||
                               strategy.overlaps_next_forward;
     add_segments(cuts_of(buckets_, schedule_.updates_begin, cuts_forward, rank_.crossings));
     program_.updates.resize(buckets_.size());
@@ -137,7 +137,7 @@ class ProgramBuilder {
   void add_earlier(WorkMix& mix) const {
     WorkMix early = earlier_micro_batches(rank_.one_gpu);
     if (!(early.total() > Seconds(0))) return;
-    early.stretch(times_.lead / early.total());
+    early.slice(times_.lead / early.total());
     mix.idle = max(mix.idle - times_.lead, Seconds());
     mix += early;
   }
@@ -168,7 +168,7 @@ class ProgramBuilder {
     }
   }
 
-  /// Half of the copies before the exchange, half after it.
+  /// Half of the copies before the communication, half after it.
   void add_packing() {
     const double copies = request_.strategy.packing_copies / 2;
     if (copies <= 0 || request_.fabric.num_ranks() < 2) return;
@@ -260,7 +260,7 @@ RankPrograms make_rank_programs(const DataParallelRequest& request, double strag
     const bool is_first = result.programs.empty();
     if (is_first) {
       result.buckets = make_buckets(schedule, request.strategy, times.ends);
-      if (schedule.gradients.empty() && request.strategy.exchange == Exchange::FirstGpu) {
+      if (schedule.gradients.empty() && request.strategy.communication == Communication::FirstGpu) {
         result.buckets.push_back(weights_of(rank));
       }
       first = schedule;

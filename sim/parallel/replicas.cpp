@@ -170,9 +170,9 @@ class ReplicatedRun {
     DeviceSpan span;
     Task starts, ends;
   };
-  static constexpr std::size_t kFirst = 0, kOthers = 1;  ///< streams whose spans are told
+  static constexpr std::size_t kFirst = 0, kOthers = 1;  ///< streams whose spans are reported
   /// Tags of kernels.
-  static constexpr std::uint8_t kOfFirst = 0, kOfReplicas = 1, kOfExchange = 2;
+  static constexpr std::uint8_t kOfFirst = 0, kOfReplicas = 1, kOfCommunication = 2;
 
   Task host(Seconds duration, Action action = Action::Op) {
     return program_.add({.action = action}, host_, duration);
@@ -186,7 +186,7 @@ class ReplicatedRun {
 
   void add_kernel(std::size_t stream, Task launched, Seconds duration, DeviceSpan span) {
     const bool is_of_op = span.work == DeviceWork::Kernel;
-    const std::uint8_t tag = !is_of_op ? kOfExchange : span.of_whole ? kOfFirst : kOfReplicas;
+    const std::uint8_t tag = !is_of_op ? kOfCommunication : span.of_whole ? kOfFirst : kOfReplicas;
     const Task task = program_.add(
         {.action = Action::Kernel, .tag = tag, .actor = static_cast<std::uint32_t>(stream)},
         streams_[stream], duration);
@@ -411,15 +411,15 @@ class ReplicatedRun {
       result_.waiting += since(run.end_of(done)) - since(run.end_of(issued));
     }
     result_.waiting = result_.waiting / steps;
-    for (const TickSpan& span : run.busy(is_exchange)) {
-      result_.exchange.push_back({since(span.start), since(span.end)});
-      result_.exchange_busy += (span.end - span.start).in_seconds() / steps;
+    for (const TickSpan& span : run.busy(is_communication)) {
+      result_.communication.push_back({since(span.start), since(span.end)});
+      result_.communication_busy += (span.end - span.start).in_seconds() / steps;
     }
     read_parts(run);
     const std::vector<GradientBucket>& buckets =
         buckets_.gradients.empty() ? buckets_.weights : buckets_.gradients;
     result_.num_buckets = buckets.size();
-    for (const GradientBucket& bucket : buckets) result_.exchanged += bucket.bytes;
+    for (const GradientBucket& bucket : buckets) result_.communicated += bucket.bytes;
     for (const auto& [link, bytes] : link_bytes_) {
       const Bytes most = step_.fabric.link(link).bandwidth * run.time();
       result_.links.push_back({link, bytes / most});
@@ -428,16 +428,16 @@ class ReplicatedRun {
                      [](const LinkLoad& a, const LinkLoad& b) { return a.share > b.share; });
   }
 
-  static bool is_exchange(const ActionInfo& info) {
+  static bool is_communication(const ActionInfo& info) {
     return info.action == Action::Collective || info.action == Action::Transfer ||
-           (info.action == Action::Kernel && info.tag == kOfExchange);
+           (info.action == Action::Kernel && info.tag == kOfCommunication);
   }
 
   void read_parts(const MultiRankRun& run) {
-    engine::Picoseconds compute{}, of_replicas{}, exchange{}, input{};
+    engine::Picoseconds compute{}, of_replicas{}, communication{}, input{};
     run.walk_critical_path([&](const ActionInfo& info, engine::Picoseconds time, bool) {
-      if (is_exchange(info)) {
-        exchange += time;
+      if (is_communication(info)) {
+        communication += time;
       } else if (info.action == Action::Input) {
         input += time;
       } else {
@@ -448,7 +448,7 @@ class ReplicatedRun {
     StepParts& parts = result_.parts;
     parts.stragglers = of_replicas.in_seconds() * (1 - 1 / step_.straggling) / result_.steps;
     parts.compute = (compute + of_replicas).in_seconds() / result_.steps - parts.stragglers;
-    parts.communication = exchange.in_seconds() / result_.steps;
+    parts.communication = communication.in_seconds() / result_.steps;
     parts.input = input.in_seconds() / result_.steps;
   }
 
@@ -482,7 +482,7 @@ std::uint32_t count_feature_ops(const NetworkGraph& forward) {
 }
 
 bool is_replicated(const StrategyProfile& strategy) {
-  return strategy.exchange == Exchange::FirstGpu && strategy.replicas == Replicas::Python;
+  return strategy.communication == Communication::FirstGpu && strategy.replicas == Replicas::Python;
 }
 
 ReplicatedTimeline run_replicated(const ReplicatedStep& step) {

@@ -37,7 +37,8 @@ struct ReplicatedStep {
       true;  ///< one stream of kernels for all GPUs but the first, which do the same at the same times
   double straggling = 1;  ///< what of replica_time_factor is waiting for the slowest
   Watts power_limit{};    ///< of a board; `replica` may have been given what waiting leaves of it
-  const CostProfile* cost = nullptr;  ///< what collectives draw; nothing: as if GPUs waited awake
+  const CostProfile* cost =
+      nullptr;  ///< what collectives draw; nothing: as if GPUs waited active-idle
 };
 
 /// Whether a process's one thread drives all GPUs under the interpreter's lock: the strategies that run so.
@@ -73,14 +74,14 @@ struct ReplicatedTimeline {
   Seconds launching{};                    ///< host time in them, all threads
   Seconds waiting{};                      ///< of the host for a result of the GPU, mean of a step
   // Means of a step as well:
-  StepParts parts;                 ///< along the critical path
-  Seconds exchange_busy{};         ///< something on its way between GPUs, or packed for it
-  Bytes collected{};               ///< by the kernels of collectives, over an edge of their rings
-  Bytes exchanged{};               ///< of gradients, or of weights where there are none; per GPU
-  std::size_t num_buckets = 0;     ///< in which they travel
-  std::vector<LinkLoad> links;     ///< all that carry anything, greatest share first
-  std::vector<TimeSpan> exchange;  ///< when anything is, of all these steps
-  int channels = 0;                ///< blocks of a collective's kernel
+  StepParts parts;               ///< along the critical path
+  Seconds communication_busy{};  ///< something on its way between GPUs, or packed for it
+  Bytes collected{};             ///< by the kernels of collectives, over an edge of their rings
+  Bytes communicated{};          ///< of gradients, or of weights where there are none; per GPU
+  std::size_t num_buckets = 0;   ///< in which they travel
+  std::vector<LinkLoad> links;   ///< all that carry anything, greatest share first
+  std::vector<TimeSpan> communication;  ///< when anything is, of all these steps
+  int channels = 0;                     ///< blocks of a collective's kernel
 };
 /// How many GPUs do what one span says.
 [[nodiscard]] inline double devices_of(const DeviceSpan& span, const ReplicatedTimeline& timeline) {
@@ -94,7 +95,7 @@ struct DeviceTime {
   Algorithm algorithm = Algorithm::None;
   OpKind op = OpKind::Unknown;
   Pass pass = Pass::Forward;
-  bool is_products =
+  bool is_gemms =
       false;  ///< of an algorithm that transforms, multiplies and transforms back: the middle
   Seconds time{};
   Flops flops{};
@@ -117,7 +118,7 @@ struct DeviceTime {
 /// Source: PyTorch 1.0, torch/nn/parallel/{data_parallel,replicate,scatter_gather,_functions}.py, torch/cuda/comm.py.
 [[nodiscard]] ReplicatedTimeline run_replicated(const ReplicatedStep& step);
 
-/// The same in the words of data-parallel steps. A span of the timeline is a stretch of a GPU's kernels between exchanges.
+/// The same in the words of data-parallel steps. A span of the timeline is a stretch of a GPU's kernels between collectives.
 [[nodiscard]] DataParallelStep step_of(const ReplicatedStep& step,
                                        const ReplicatedTimeline& timeline);
 /// `times` steps like `early`, micro-batches without an update, and then `last`.

@@ -88,9 +88,9 @@ class Builder {
     check_size(steps);
     set_scans();
     if (request.asynchronous) {
-      run_.exchanges.assign(
+      run_.communications.assign(
           variables_.size(),
-          std::vector<VariableExchange>(workers_.size() * static_cast<std::size_t>(steps)));
+          std::vector<VariableCommunication>(workers_.size() * static_cast<std::size_t>(steps)));
     }
     for (int step = 0; step < steps; ++step) add_step(step);
   }
@@ -286,14 +286,14 @@ class Builder {
         const Task read = add_server_copy(use.copy_out, bytes, begins[w]);
         const auto [first, last] = add_message(servers_[s], worker.process, bytes, true, use, read);
         worker.fetched[v] = add_copy(worker.copy_in, bytes, last);
-        if (request_.asynchronous) exchange(v, step, w) = {step, first, first};
+        if (request_.asynchronous) communication(v, step, w) = {step, first, first};
       }
     }
     for (std::size_t w = 0; w < workers_.size(); ++w) workers_[w].begin = begins[w];
   }
-  VariableExchange& exchange(std::uint32_t variable, int step, std::size_t worker) {
+  VariableCommunication& communication(std::uint32_t variable, int step, std::size_t worker) {
     const std::size_t index = static_cast<std::size_t>(step) * workers_.size() + worker;
-    return run_.exchanges[variable][index];
+    return run_.communications[variable][index];
   }
 
   void compute_and_push(Worker& worker) {
@@ -350,7 +350,7 @@ class Builder {
                                 touch(variables_[v].bytes, request_.update_accesses));
         after(worker.pushed[v], update);
         after(update, end);
-        exchange(v, step, w).update = update;
+        communication(v, step, w).update = update;
       }
       run_.step_ends[w].push_back(end);
       worker.begin = end;

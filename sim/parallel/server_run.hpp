@@ -8,7 +8,7 @@
 namespace tracecast {
 
 /// One variable's way to a worker and back in one step.
-struct VariableExchange {
+struct VariableCommunication {
   int step = 0;
   MultiRankProgram::Task read;    ///< the server's first work on the message with the variable
   MultiRankProgram::Task update;  ///< the server's last work on the gradient
@@ -25,7 +25,8 @@ struct ServerUse {
 struct ServerRun {
   MultiRankProgram program;
   std::vector<ServerUse> servers;
-  std::vector<std::vector<VariableExchange>> exchanges;        ///< by variable; asynchronous only
+  std::vector<std::vector<VariableCommunication>>
+      communications;                                          ///< by variable; asynchronous only
   std::vector<std::vector<MultiRankProgram::Task>> step_ends;  ///< by worker, by step
 };
 [[nodiscard]] ServerRun build_server_run(const ParameterServerRequest& request, int steps);

@@ -99,15 +99,15 @@ class EventRun {
     left_ -= job.index >= first_measured_ && job.index <= last_measured_ ? 1 : 0;
   }
   void leave(JobId job, Leaves why) {
-    record_stay(job);
+    record_residence(job);
     progress_.stop(job, why);
     std::erase(running_, job);
   }
   /// The stay on these very GPUs that ends now.
-  void record_stay(JobId job) {
-    if (!options_.records_stays || begun_[job.index] == progress_.now()) return;
-    schedule_.stays.push_back({job, progress_.type_of(job), progress_.gpus_of(job),
-                               begun_[job.index], progress_.now(), progress_.held_by(job)});
+  void record_residence(JobId job) {
+    if (!options_.records_residences || begun_[job.index] == progress_.now()) return;
+    schedule_.residences.push_back({job, progress_.type_of(job), progress_.gpus_of(job),
+                                    begun_[job.index], progress_.now(), progress_.held_by(job)});
     begun_[job.index] = progress_.now();
   }
 
@@ -255,7 +255,7 @@ class EventRun {
       return false;
     if (wanted.held == progress_.held_by(job)) return true;
     if (!recharges_) return false;
-    record_stay(job);
+    record_residence(job);
     progress_.move(job, std::move(wanted.held));
     return true;
   }

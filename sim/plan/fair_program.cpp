@@ -40,7 +40,7 @@ class CentralPath {
         step_(x_.size()) {
     start();
     if (fixed_level) t_ = program.goal == FairGoal::LargestRate ? *fixed_level : -*fixed_level;
-    if (fixed_level) widen();
+    if (fixed_level) upcast();
     scale_ = std::max(std::abs(t_), std::numeric_limits<double>::min());
     logarithms_ = static_cast<double>(types_);
     for (const FairRow& row : program.rows)
@@ -90,7 +90,7 @@ class CentralPath {
     }
   }
   /// For a fixed level: shares that reach it with room, from the path of the free level.
-  void widen() {
+  void upcast() {
     const double wanted = t_;
     is_fixed_ = false;
     start();
@@ -117,19 +117,19 @@ class CentralPath {
     std::vector<double> free = program_.capacity;
     for (std::size_t k = 0; k < program_.rows.size(); ++k) {
       const FairRow& row = program_.rows[k];
-      double rest = 1, product = 1, rate = 0;
+      double rest = 1, gemm = 1, rate = 0;
       for (std::size_t j = 0; j < types_; ++j) {
         if (row.rates[j] <= 0) continue;
         const double share = x[k * types_ + j];
         if (share <= 0) return std::numeric_limits<double>::infinity();
         rest -= share;
         rate += row.rates[j] * share;
-        product *= share;
+        gemm *= share;
         free[j] -= row.copies * row.gpus * share;
       }
       const double room = rate - demand(row, program_.goal, t).value;
       if (!(rest > 0) || !(room > 0)) return std::numeric_limits<double>::infinity();
-      sum -= row.copies * (std::log(product) + std::log(rest) + std::log(room));
+      sum -= row.copies * (std::log(gemm) + std::log(rest) + std::log(room));
     }
     for (const double left : free) {
       if (left <= 0) return std::numeric_limits<double>::infinity();

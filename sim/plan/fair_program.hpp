@@ -39,7 +39,7 @@ struct FairShares {
   int newton_steps = 0;
 };
 
-/// The best shares, and of many that are equally good those in the middle: the end of the central path, where the product
+/// The best shares, and of many that are equally good those in the middle: the end of the central path, where the GEMM
 /// of all slacks is largest (what an interior-point solver returns, and Gavel's results were made with one). With the
 /// barrier B = - sum over jobs of log of x_t, of 1 - sum x, and of what is above the demand, - sum_t log of free capacity,
 /// Newton's method minimizes -+ z / mu + B while mu falls to 1e-7 over the number of logarithms (Boyd and Vandenberghe,

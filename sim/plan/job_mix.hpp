@@ -25,7 +25,7 @@ struct GangSize {
   int gpus = 1;
   std::vector<double> rates;  ///< as JobKind::rates, in steps of as many samples
   Seconds start_cost{};       ///< as JobKind::start_cost
-  std::vector<double> spread_rates{};
+  std::vector<double> scattered_rates{};
 };
 
 /// What jobs that are alike have in common: the same program on the same number of GPUs.
@@ -37,7 +37,7 @@ struct JobKind {
   /// a step is a second of them.
   std::vector<double> rates;
   /// The same in more machines than the gang needs, as measured; 0: not known. Empty: nowhere known.
-  std::vector<double> spread_rates;
+  std::vector<double> scattered_rates;
   Seconds start_cost{};  ///< of a start or restart, where the rules charge for it
   /// Of an elastic gang: every number of GPUs that it may have, rising, `gpus` among them; empty: `gpus` and no other.
   std::vector<GangSize> sizes;
@@ -57,9 +57,9 @@ struct JobKind {
     const GangSize* size = size_of(num_gpus);
     return size == nullptr ? rates[type.index] : size->rates[type.index];
   }
-  [[nodiscard]] double spread_rate(int num_gpus, TypeId type) const {
+  [[nodiscard]] double scattered_rate(int num_gpus, TypeId type) const {
     const GangSize* size = size_of(num_gpus);
-    const std::vector<double>& known = size == nullptr ? spread_rates : size->spread_rates;
+    const std::vector<double>& known = size == nullptr ? scattered_rates : size->scattered_rates;
     return known.empty() ? 0 : known[type.index];
   }
 };

@@ -61,13 +61,13 @@ double Progress::expected_left(JobId job) const {
   const std::vector<JobPhase>& phases = mix_.jobs[job.index].phases;
   if (phases.empty()) return left;
   const std::size_t now = phase(job);
-  const double pace = phases[now].steps / phases[now].epochs;
+  const double efficiency = phases[now].steps / phases[now].epochs;
   double here = left, epochs = 0;
   for (std::size_t p = now + 1; p < phases.size(); ++p) {
     here -= phases[p].steps;
     epochs += phases[p].epochs;
   }
-  return std::max(here, 0.0) + epochs * pace;
+  return std::max(here, 0.0) + epochs * efficiency;
 }
 
 Time Progress::served(JobId job) const {
@@ -102,17 +102,17 @@ Seconds Progress::start_cost(JobId job, int gpus, bool is_charged) const {
   return resizes ? max(cost, kind.resize_cost) : cost;
 }
 
-bool Progress::is_spread(TypeId type, int gpus, const std::vector<HeldGpus>& held) const {
+bool Progress::is_scattered(TypeId type, int gpus, const std::vector<HeldGpus>& held) const {
   const int machine = largest_machine_[type.index];
   return static_cast<int>(held.size()) > (gpus + machine - 1) / machine;
 }
 
 double Progress::rate_on(JobId job, TypeId type, int gpus,
                          const std::vector<HeldGpus>& held) const {
-  if (!is_spread(type, gpus, held)) return rate(job, type, gpus);
-  const double measured = mix_.kind_of(job).spread_rate(gpus, type);
+  if (!is_scattered(type, gpus, held)) return rate(job, type, gpus);
+  const double measured = mix_.kind_of(job).scattered_rate(gpus, type);
   return measured > 0 ? measured / rules_.run_time_factor
-                      : rate(job, type, gpus) / rules_.spread_run_time_factor;
+                      : rate(job, type, gpus) / rules_.scattered_run_time_factor;
 }
 
 void Progress::move(JobId job, std::vector<HeldGpus> held) {
@@ -122,8 +122,8 @@ void Progress::move(JobId job, std::vector<HeldGpus> held) {
   state.held = std::move(held);
 }
 
-void Progress::note_start(JobHistory& history, int gpus, bool is_spread) {
-  history.spread += is_spread ? 1 : 0;
+void Progress::note_start(JobHistory& history, int gpus, bool is_scattered) {
+  history.uncertainty += is_scattered ? 1 : 0;
   if (history.starts > 0 && history.gpus != gpus) ++history.resizes;
   ++history.starts;
   history.gpus = gpus;
@@ -141,7 +141,7 @@ void Progress::start(JobId job, TypeId type, int gpus, std::vector<HeldGpus> hel
   state.since = state.started = now_;
   state.held = std::move(held);
   history.type = type;
-  note_start(history, gpus, is_spread(type, gpus, state.held));
+  note_start(history, gpus, is_scattered(type, gpus, state.held));
   if (!history.first_start) history.first_start = now_;
 }
 
@@ -152,9 +152,9 @@ void Progress::stop(JobId job, Leaves why) {
   settle(job);
   state.runs = false;
   state.held.clear();
-  const Time stay = now_ - state.started;
-  const double gpu_s = stay.in_seconds().in_s() * history.gpus;
-  history.served += stay;
+  const Time residence = now_ - state.started;
+  const double gpu_s = residence.in_seconds().in_s() * history.gpus;
+  history.served += residence;
   history.gpu_s += gpu_s;
   busy_gpu_s_[history.type.index] += gpu_s;
   if (why == Leaves::Done) {
@@ -178,9 +178,9 @@ void Progress::credit(JobId job, TypeId type, Time begin, Time end, double steps
   busy_gpu_s_[type.index] += gpu_s;
 }
 
-void Progress::count_start(JobId job, Time begin, int gpus, bool is_spread) {
+void Progress::count_start(JobId job, Time begin, int gpus, bool is_scattered) {
   JobHistory& history = history_[job.index];
-  note_start(history, gpus, is_spread);
+  note_start(history, gpus, is_scattered);
   if (!history.first_start) history.first_start = begin;
 }
 
@@ -192,8 +192,8 @@ void Progress::charge_again(JobId job, Seconds start_cost) {
 void Progress::lose_work(JobId job, Seconds checkpoint_interval, Seconds restart) {
   State& state = states_[job.index];
   settle(job);
-  const double stay = elapsed_s(state.started, now_);
-  const double unsaved = std::fmod(stay, checkpoint_interval.in_s());
+  const double residence = elapsed_s(state.started, now_);
+  const double unsaved = std::fmod(residence, checkpoint_interval.in_s());
   const double lost = std::min(unsaved * state.rate, mix_.jobs[job.index].steps - state.left);
   state.left += lost;
   history_[job.index].overhead += Seconds(lost / state.rate);

@@ -18,10 +18,10 @@ struct JobHistory {
   double gpu_s = 0;    ///< the same over the GPUs of its gang
   Seconds overhead{};  ///< of it: starts, restarts and work done again
   std::uint32_t starts = 0, preemptions = 0;
-  std::uint32_t resizes = 0;  ///< starts with another number of GPUs than before
-  std::uint32_t spread = 0;   ///< starts in more machines than the gang needs
-  TypeId type;                ///< of the GPUs it had last
-  int gpus = 0;               ///< it had last
+  std::uint32_t resizes = 0;      ///< starts with another number of GPUs than before
+  std::uint32_t uncertainty = 0;  ///< starts in more machines than the gang needs
+  TypeId type;                    ///< of the GPUs it had last
+  int gpus = 0;                   ///< it had last
 };
 
 /// Why a job leaves its GPUs.
@@ -76,11 +76,11 @@ class Progress {
   [[nodiscard]] double rate(JobId job, TypeId type, int gpus) const {
     return mix_.kind_of(job).rate(gpus, type) / rules_.run_time_factor;
   }
-  /// On these very GPUs: as measured of gangs in more machines than they need, or by Rules::spread_run_time_factor.
+  /// On these very GPUs: as measured of gangs in more machines than they need, or by Rules::scattered_run_time_factor.
   [[nodiscard]] double rate_on(JobId job, TypeId type, int gpus,
                                const std::vector<HeldGpus>& held) const;
   /// Whether so many GPUs are in more machines than they need.
-  [[nodiscard]] bool is_spread(TypeId type, int gpus, const std::vector<HeldGpus>& held) const;
+  [[nodiscard]] bool is_scattered(TypeId type, int gpus, const std::vector<HeldGpus>& held) const;
   /// What a start with so many GPUs costs: its start cost where that is charged, at least JobKind::resize_cost where the job
   /// had another number before.
   [[nodiscard]] Seconds start_cost(JobId job, int gpus, bool is_charged) const;
@@ -102,9 +102,9 @@ class Progress {
   void credit(JobId job, TypeId type, Time begin, Time end, double steps, Seconds overhead,
               double gpus);
   /// Whether it has GPUs in the round that begins.
-  void seat(JobId job, bool sits) { states_[job.index].sits = sits; }
+  void allocation(JobId job, bool sits) { states_[job.index].sits = sits; }
   /// The same of a new stay on so many GPUs, after waiting or a move.
-  void count_start(JobId job, Time begin, int gpus, bool is_spread);
+  void count_start(JobId job, Time begin, int gpus, bool is_scattered);
   void count_preemption(JobId job) { ++history_[job.index].preemptions; }
   /// It is done.
   void finish(JobId job, Time end) { history_[job.index].end = end; }
@@ -124,7 +124,7 @@ class Progress {
     std::vector<HeldGpus> held;
   };
   void settle(JobId job);
-  static void note_start(JobHistory& history, int gpus, bool is_spread);
+  static void note_start(JobHistory& history, int gpus, bool is_scattered);
   [[nodiscard]] static double elapsed_s(Time from, Time to) {
     return (to - from).in_seconds().in_s();
   }

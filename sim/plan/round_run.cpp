@@ -34,7 +34,7 @@ class RoundRun {
         shared_(mix, fleet.types.size()),
         random_(static_cast<std::uint32_t>(options.seed) + kTypesSeed),
         failures_(fleet, options.seed),
-        seats_(mix.jobs.size()),
+        allocations_(mix.jobs.size()),
         busy_until_(fleet.machines.size()),
         unbooked_s_(mix.jobs.size()) {
     for (std::uint32_t t = 0; t < fleet.types.size(); ++t) types_.push_back({t});
@@ -80,7 +80,7 @@ class RoundRun {
     Seconds early{};       ///< before the round
   };
   /// Where a job sits, or sat in the last round in which it ran.
-  struct Seat {
+  struct RoundAllocation {
     std::uint64_t round = 0;  ///< 0: never
     TypeId type;
     int gpus = 0;
@@ -114,23 +114,23 @@ class RoundRun {
     const Time until_known = active_.empty() ? Time{} : ahead_;
     if (next_ < mix_.jobs.size()) next = mix_.jobs[next_].submit + until_known;
     if (is_stale_ && !active_.empty())
-      next = std::min(next, divided_at_ + engine::to_ticks<Time>(rules_.least_between_decisions));
+      next = std::min(next, sharded_at_ + engine::to_ticks<Time>(rules_.least_between_decisions));
     TRACECAST_CHECK(next > now_ && next < Time::most(), "who waits can run one day");
     return next;
   }
 
-  [[nodiscard]] double since_division_s() const { return (now_ - divided_at_).in_seconds().in_s(); }
+  [[nodiscard]] double since_division_s() const { return (now_ - sharded_at_).in_seconds().in_s(); }
   /// Shares are divided anew when jobs came or went, and not too soon after the last time.
   void divide_if_due() {
     // Time 0 stands for never there.
-    const bool may = divided_at_ == Time{} ||
-                     now_ - divided_at_ >= engine::to_ticks<Time>(rules_.least_between_decisions);
+    const bool may = sharded_at_ == Time{} ||
+                     now_ - sharded_at_ >= engine::to_ticks<Time>(rules_.least_between_decisions);
     const bool every_round = sharing_.is_asked_every_round();
     const bool starts_period = every_round || ((is_stale_ || is_changed_) && may);
     if (active_.empty()) return;
     if (starts_period) {
       ledger_.reset(since_division_s());
-      divided_at_ = now_;
+      sharded_at_ = now_;
       is_changed_ = false;
     }
     if (!starts_period && !(is_stale_ && rules_.divides_at_once)) return;
@@ -150,7 +150,7 @@ class RoundRun {
           "rounds",
           fmt::format("{} of {:g} s, and jobs that have not ended", kMostRounds, round_.in_s()),
           "longer rounds (--round)");
-    for (const Turn& turn : turns_) progress_.seat(turn.job, false);
+    for (const Turn& turn : turns_) progress_.allocation(turn.job, false);
     before_ = std::move(turns_);
     turns_.clear();
     free_.free_all();
@@ -171,16 +171,16 @@ class RoundRun {
     }
     std::sort(claims_.begin(), claims_.end());
     if (rules_.places_largest_first) {
-      seat_largest_first(type);
+      allocate_largest_first(type);
       return;
     }
     for (const Claim& claim : claims_) {
       if (free_.free_of(type) == 0) break;
-      if (!is_taken(ledger_.entity(claim.entity))) seat(claim.entity, type);
+      if (!is_taken(ledger_.entity(claim.entity))) allocation(claim.entity, type);
     }
   }
   /// Who runs by numbers alone, then where (Rules::places_largest_first).
-  void seat_largest_first(TypeId type) {
+  void allocate_largest_first(TypeId type) {
     int left = free_.free_of(type);
     std::vector<std::uint32_t> chosen;
     std::vector<JobId> taken;
@@ -194,16 +194,18 @@ class RoundRun {
       taken.insert(taken.end(), {entity.a, entity.b});
       chosen.push_back(claim.entity);
     }
-    const auto stays = [&](std::uint32_t e) { return could_stay(ledger_.entity(e), type); };
+    const auto residences = [&](std::uint32_t e) {
+      return could_be_persistent(ledger_.entity(e), type);
+    };
     std::stable_sort(chosen.begin(), chosen.end(), [&](std::uint32_t a, std::uint32_t b) {
       const int one = gpus_of(ledger_.entity(a)), two = gpus_of(ledger_.entity(b));
-      return one != two ? one > two : stays(a) && !stays(b);
+      return one != two ? one > two : residences(a) && !residences(b);
     });
-    for (const std::uint32_t e : chosen) seat(e, type);
+    for (const std::uint32_t e : chosen) allocation(e, type);
   }
   /// It ran in the last round on as many GPUs of the type.
-  [[nodiscard]] bool could_stay(const Entity& entity, TypeId type) const {
-    const Seat& before = seats_[entity.a.index];
+  [[nodiscard]] bool could_be_persistent(const Entity& entity, TypeId type) const {
+    const RoundAllocation& before = allocations_[entity.a.index];
     return rules_.keeps_places && before.round > 0 && before.round + 1 == round_number_ &&
            before.type == type && before.gpus == gpus_of(entity);
   }
@@ -211,8 +213,8 @@ class RoundRun {
   void book_stopped() {
     if (!rules_.books_when_stopped) return;
     for (const Turn& turn : before_) {
-      const Seat& seat = seats_[turn.job.index];
-      if (seat.round != round_number_ || seat.is_start) book(turn.job, turn.type);
+      const RoundAllocation& allocation = allocations_[turn.job.index];
+      if (allocation.round != round_number_ || allocation.is_start) book(turn.job, turn.type);
     }
   }
   void book(JobId job, TypeId type) {
@@ -221,7 +223,7 @@ class RoundRun {
     unbooked = 0;
   }
   [[nodiscard]] bool is_taken(const Entity& entity) const {
-    const Seat &a = seats_[entity.a.index], &b = seats_[entity.b.index];
+    const RoundAllocation &a = allocations_[entity.a.index], &b = allocations_[entity.b.index];
     return a.round == round_number_ || b.round == round_number_ || a.waits_in == round_number_;
   }
   [[nodiscard]] bool can_run(const Entity& entity, TypeId type) const {
@@ -235,19 +237,19 @@ class RoundRun {
   }
 
   /// Gives an entity its GPUs if they are free; the same ones as in the round before where the rules say so.
-  void seat(std::size_t e, TypeId type) {
+  void allocation(std::size_t e, TypeId type) {
     const Entity entity = ledger_.entity(e);
-    const Seat& before = seats_[entity.a.index];
+    const RoundAllocation& before = allocations_[entity.a.index];
     const int gpus = gpus_of(entity);
     std::vector<HeldGpus> held;
-    if (could_stay(entity, type) && free_.take_again(gpus, type, before.held)) {
+    if (could_be_persistent(entity, type) && free_.take_again(gpus, type, before.held)) {
       held = before.held;
     } else if (!free_.take(gpus, type, held)) {
       return;
     }
     const bool is_gone = progress_.history(entity.a).end || progress_.history(entity.b).end;
-    if (is_gone || (entity.is_new && rules_.newcomers_wait)) {
-      seats_[entity.a.index].waits_in = round_number_;  // GPUs are kept for it and stay idle
+    if (is_gone || (entity.is_new && rules_.new_jobs_wait)) {
+      allocations_[entity.a.index].waits_in = round_number_;  // GPUs are kept for it and stay idle
     } else if (entity.is_pair()) {
       sit(entity.a, e, type, held, entity.b);
       sit(entity.b, e, type, held, entity.a);
@@ -257,36 +259,38 @@ class RoundRun {
   }
   void sit(JobId job, std::size_t e, TypeId type, const std::vector<HeldGpus>& held,
            std::optional<JobId> partner) {
-    Seat& seat = seats_[job.index];
+    RoundAllocation& allocation = allocations_[job.index];
     const int gpus = gpus_of(ledger_.entity(e));
-    const bool goes_on = !seat.restarts && seat.round > 0 && seat.round + 1 == round_number_ &&
-                         seat.type == type && seat.gpus == gpus && seat.held == held;
-    if (!goes_on || partner != seat.partner) {
-      record_stay(job);
-      seat.begin = now_;
+    const bool goes_on = !allocation.restarts && allocation.round > 0 &&
+                         allocation.round + 1 == round_number_ && allocation.type == type &&
+                         allocation.gpus == gpus && allocation.held == held;
+    if (!goes_on || partner != allocation.partner) {
+      record_residence(job);
+      allocation.begin = now_;
     }
     if (!goes_on) {
-      if (seat.round > 0) progress_.count_preemption(job);
-      seat.start_cost =
+      if (allocation.round > 0) progress_.count_preemption(job);
+      allocation.start_cost =
           progress_.start_cost(job, gpus, rules_.start_charge == StartCharge::WhenStarted);
-      progress_.count_start(job, now_, gpus, progress_.is_spread(type, gpus, held));
+      progress_.count_start(job, now_, gpus, progress_.is_scattered(type, gpus, held));
     }
-    seat.round = round_number_;
-    seat.type = type;
-    seat.gpus = gpus;
-    seat.held = held;
-    seat.partner = partner;
-    seat.is_start = !goes_on;
-    seat.restarts = false;
-    progress_.seat(job, true);
+    allocation.round = round_number_;
+    allocation.type = type;
+    allocation.gpus = gpus;
+    allocation.held = held;
+    allocation.partner = partner;
+    allocation.is_start = !goes_on;
+    allocation.restarts = false;
+    progress_.allocation(job, true);
     turns_.push_back({job, e, type, {}, 0, {}, {}, 0, {}});
   }
-  void record_stay(JobId job) {
-    const Seat& seat = seats_[job.index];
-    if (!options_.records_stays || seat.round == 0 || seat.end <= seat.begin) return;
-    if (seat.partner && *seat.partner < job) return;  // the other's stay is this one
-    schedule_.stays.push_back(
-        {job, seat.type, seat.gpus, seat.begin, seat.end, seat.held, seat.partner});
+  void record_residence(JobId job) {
+    const RoundAllocation& allocation = allocations_[job.index];
+    if (!options_.records_residences || allocation.round == 0 || allocation.end <= allocation.begin)
+      return;
+    if (allocation.partner && *allocation.partner < job) return;  // the other's stay is this one
+    schedule_.residences.push_back({job, allocation.type, allocation.gpus, allocation.begin,
+                                    allocation.end, allocation.held, allocation.partner});
   }
 
   /// What everybody does in this round, and when it ends.
@@ -308,14 +312,14 @@ class RoundRun {
     return last;
   }
   void plan_turn(Turn& turn) {
-    Seat& seat = seats_[turn.job.index];
+    RoundAllocation& allocation = allocations_[turn.job.index];
     const double rate = rate_of(turn);
-    Seconds to_pay = seat.owed;
-    if (seat.is_start) to_pay += seat.start_cost;
-    turn.early = early(turn, seat);
+    Seconds to_pay = allocation.owed;
+    if (allocation.is_start) to_pay += allocation.start_cost;
+    turn.early = early(turn, allocation);
     const Seconds time = round_ + turn.early;
     turn.overhead = min(to_pay, time);
-    seat.owed = to_pay - turn.overhead;
+    allocation.owed = to_pay - turn.overhead;
     const Time begins = now_ - elapsed(turn.early);
     turn.resumes = begins + elapsed(turn.overhead);
     const double left = progress_.left_steps(turn.job);
@@ -327,24 +331,24 @@ class RoundRun {
     turn.end = begins + engine::to_ticks<Time>(turn.overhead + Seconds(turn.steps / rate));
   }
   /// How long before the round a job begins that starts on GPUs that have been idle (Rules::starts_early).
-  [[nodiscard]] Seconds early(const Turn& turn, const Seat& seat) const {
+  [[nodiscard]] Seconds early(const Turn& turn, const RoundAllocation& allocation) const {
     const bool follows = round_number_ > 1 && round_begin_ == now_;
-    if (!rules_.starts_early || !seat.is_start || seat.partner || !follows) return {};
+    if (!rules_.starts_early || !allocation.is_start || allocation.partner || !follows) return {};
     Time begin = now_ - ahead_;
-    for (const HeldGpus& part : seat.held) begin = std::max(begin, busy_until_[part.machine]);
+    for (const HeldGpus& part : allocation.held) begin = std::max(begin, busy_until_[part.machine]);
     // One that stopped after the round had been decided on, or runs elsewhere until its end, is dispatched with it.
-    if (progress_.history(turn.job).starts > 1) begin = seat.end > begin ? now_ : begin;
+    if (progress_.history(turn.job).starts > 1) begin = allocation.end > begin ? now_ : begin;
     return begin < now_ ? (now_ - begin).in_seconds() : Seconds();
   }
 
   /// Steps per second of a job in this round.
   [[nodiscard]] double rate_of(const Turn& turn) const {
-    const Seat& seat = seats_[turn.job.index];
-    const double alone = progress_.rate_on(turn.job, turn.type, seat.gpus, seat.held);
-    if (!seat.partner) return alone;
+    const RoundAllocation& allocation = allocations_[turn.job.index];
+    const double alone = progress_.rate_on(turn.job, turn.type, allocation.gpus, allocation.held);
+    if (!allocation.partner) return alone;
     // A gang that is spread loses as much of its speed beside another.
-    const double kept = alone / progress_.rate(turn.job, turn.type, seat.gpus);
-    return kept * shared_.rate(kind(turn.job), kind(*seat.partner), turn.type) /
+    const double kept = alone / progress_.rate(turn.job, turn.type, allocation.gpus);
+    return kept * shared_.rate(kind(turn.job), kind(*allocation.partner), turn.type) /
            rules_.run_time_factor;
   }
   static Time elapsed(Seconds time) {
@@ -359,9 +363,9 @@ class RoundRun {
       ++schedule_.failures;
       FailureHits hits(fleet_, failures_.what());
       for (std::size_t i = 0; i < turns_.size(); ++i) {
-        const Seat& seat = seats_[turns_[i].job.index];
+        const RoundAllocation& allocation = allocations_[turns_[i].job.index];
         if (i > 0 && turns_[i].entity == turns_[i - 1].entity) hits.again();
-        if (hits.strikes(seat.held, seat.gpus)) strike(turns_[i], end);
+        if (hits.strikes(allocation.held, allocation.gpus)) strike(turns_[i], end);
       }
     }
   }
@@ -369,13 +373,13 @@ class RoundRun {
   /// The job goes back to its last checkpoint and restarts.
   void strike(Turn& turn, Time end) {
     if (turn.end <= next_failure_) return;
-    Seat& seat = seats_[turn.job.index];
+    RoundAllocation& allocation = allocations_[turn.job.index];
     const double rate = rate_of(turn), left = progress_.left_steps(turn.job);
     const auto worked_until = [&](Time time) {
       return turn.had_steps + rate * (time - std::min(time, turn.resumes)).in_seconds().in_s();
     };
     const double had = worked_until(next_failure_);
-    const double unsaved_s = std::fmod((next_failure_ - seat.begin).in_seconds().in_s(),
+    const double unsaved_s = std::fmod((next_failure_ - allocation.begin).in_seconds().in_s(),
                                        fleet_.failures->checkpoint_interval.in_s());
     const double lost = std::min(unsaved_s * rate, mix_.jobs[turn.job.index].steps - left + had);
     turn.overhead += Seconds(lost / rate);
@@ -384,7 +388,7 @@ class RoundRun {
     turn.had_steps = had - lost;
     turn.resumes = next_failure_ + elapsed(fleet_.failures->restart);
     turn.overhead += (std::min(end, turn.resumes) - next_failure_).in_seconds();
-    seat.owed = (turn.resumes - std::min(end, turn.resumes)).in_seconds();
+    allocation.owed = (turn.resumes - std::min(end, turn.resumes)).in_seconds();
     turn.steps = worked_until(end);
     turn.end = end;
     if (turn.steps < left) return;
@@ -396,8 +400,8 @@ class RoundRun {
   void close_round() {
     for (const Turn& turn : turns_) {
       const JobId job = turn.job;
-      Seat& seat = seats_[job.index];
-      const bool books = !seat.partner || job < *seat.partner;
+      RoundAllocation& allocation = allocations_[job.index];
+      const bool books = !allocation.partner || job < *allocation.partner;
       const Seconds worked = (turn.end - round_begin_).in_seconds() + turn.early - turn.overhead;
       const double worked_s = std::max(0.0, worked.in_s());
       if (rules_.books_when_stopped && ledger_.entity(turn.entity).is_job()) {
@@ -407,18 +411,19 @@ class RoundRun {
         ledger_.record(turn.entity, turn.type, worked_s);
       }
       progress_.credit(job, turn.type, began_ - elapsed(turn.early), std::min(turn.end, now_),
-                       turn.steps, turn.overhead, seat.partner ? 0.5 * seat.gpus : seat.gpus);
-      if (progress_.phase(job) != seat.phase) {
-        seat.phase = progress_.phase(job);
-        seat.restarts = rules_.restarts_between_phases;
+                       turn.steps, turn.overhead,
+                       allocation.partner ? 0.5 * allocation.gpus : allocation.gpus);
+      if (progress_.phase(job) != allocation.phase) {
+        allocation.phase = progress_.phase(job);
+        allocation.restarts = rules_.restarts_between_phases;
         is_stale_ = true;
         if (rules_.books_when_stopped) book(job, turn.type);
       }
-      seat.end = turn.end;
-      for (const HeldGpus& part : seat.held) busy_until_[part.machine] = turn.end;
+      allocation.end = turn.end;
+      for (const HeldGpus& part : allocation.held) busy_until_[part.machine] = turn.end;
       if (progress_.left_steps(job) > kDone * mix_.jobs[job.index].steps) continue;
       progress_.finish(job, turn.end);
-      record_stay(job);
+      record_residence(job);
       gone_.push_back(job);
       left_ -= job.index >= first_measured_ && job.index <= last_measured_ ? 1 : 0;
     }
@@ -439,7 +444,7 @@ class RoundRun {
 
   Schedule finish() {
     for (const JobId job : active_) {
-      if (!progress_.history(job).end) record_stay(job);
+      if (!progress_.history(job).end) record_residence(job);
     }
     schedule_.end = now_;
     for (const TypeId type : types_) schedule_.busy_gpu_s.push_back(progress_.busy_gpu_s(type));
@@ -478,7 +483,7 @@ class RoundRun {
   PublishedRandom random_;
   FailureDraw failures_;
   Time next_failure_{};
-  std::vector<Seat> seats_;
+  std::vector<RoundAllocation> allocations_;
   std::vector<Time> busy_until_;    ///< by machine: the end of the last that ran there
   std::vector<double> unbooked_s_;  ///< by job: of a stay that goes on (Rules::books_when_stopped)
   std::vector<TypeId> types_;
@@ -489,7 +494,7 @@ class RoundRun {
   std::vector<JobId> gone_;  ///< ended, and not yet known to be
   Time ahead_{};             ///< the next round is decided on so long before it begins
   Time round_begin_{};       ///< the end of the round before
-  Time divided_at_{};
+  Time sharded_at_{};
   bool is_changed_ = false;  ///< shares were divided anew within the period
   bool is_stale_ = false;
   std::uint32_t next_ = 0, first_measured_ = 0, last_measured_ = 0;

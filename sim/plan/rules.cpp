@@ -38,7 +38,7 @@ void read_rounds(const Message& m, std::string_view where, Rules& rules) {
   rules.whole_steps = m.whole_steps();
   rules.least_between_decisions =
       seconds(m.least_between_decisions_s(), where, "least_between_decisions_s", 0);
-  rules.newcomers_wait = m.newcomers_wait();
+  rules.new_jobs_wait = m.new_jobs_wait();
   rules.divides_at_once = m.divides_at_once();
   rules.restarts_between_phases = m.restarts_between_phases();
   rules.books_when_stopped = m.books_when_stopped();
@@ -81,9 +81,9 @@ Rules load_rules(std::string_view text, std::string_view where) {
   rules.placement = m.placement() == Message::MACHINES  ? Placement::Machines
                     : m.placement() == Message::NEAREST ? Placement::Nearest
                                                         : Placement::Pool;
-  if (m.has_spread_run_time_factor())
-    rules.spread_run_time_factor =
-        seconds(m.spread_run_time_factor(), where, "spread_run_time_factor", 1).in_s();
+  if (m.has_scattered_run_time_factor())
+    rules.scattered_run_time_factor =
+        seconds(m.scattered_run_time_factor(), where, "scattered_run_time_factor", 1).in_s();
   rules.pooled_policies.assign(m.pooled_policy().begin(), m.pooled_policy().end());
   rules.keeps_places = m.keeps_places();
   rules.places_largest_first = m.places_largest_first();

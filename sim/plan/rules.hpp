@@ -23,7 +23,7 @@ struct Rules {
   RoundEnd round_end = RoundEnd::Fixed;
   bool whole_steps = false;
   Seconds least_between_decisions{};
-  bool newcomers_wait = false;
+  bool new_jobs_wait = false;
   bool divides_at_once = false;
   bool restarts_between_phases = false;
   bool books_when_stopped = false;
@@ -36,7 +36,7 @@ struct Rules {
   std::vector<std::string> pooled_policies;
   bool keeps_places = false;
   bool places_largest_first = false;
-  double spread_run_time_factor = 1;       ///< at least 1
+  double scattered_run_time_factor = 1;    ///< at least 1
   std::vector<double> queue_limits_gpu_s;  ///< rising
   bool blind_policies_shuffle_types = false;
   bool first_come_overcommits = false;

@@ -13,7 +13,7 @@
 namespace tracecast::plan {
 
 /// A stay of a job on GPUs.
-struct Stay {
+struct Residence {
   JobId job;
   TypeId type;
   int gpus = 1;
@@ -29,19 +29,19 @@ struct ScheduleOptions {
   std::optional<Seconds> round;            ///< nothing: those of the rules
   /// Only these jobs matter (first and last, from 0): the run ends with the last of them.
   std::optional<std::pair<std::uint32_t, std::uint32_t>> measured;
-  bool records_stays = false;
+  bool records_residences = false;
   std::uint64_t seed = 0;  ///< of what is drawn: failures, the order of GPU types
 };
 
 /// What a run came to.
 struct Schedule {
   std::vector<JobHistory> jobs;
-  std::vector<Stay> stays;         ///< in the order of their ends; where asked for
-  std::vector<double> busy_gpu_s;  ///< by GPU type
-  Time end{};                      ///< when the run ended
-  std::uint64_t decisions = 0;     ///< how often it was decided who runs
-  std::uint64_t allocations = 0;   ///< how often a policy that divides time was asked
-  std::uint64_t failures = 0;      ///< of machines
+  std::vector<Residence> residences;  ///< in the order of their ends; where asked for
+  std::vector<double> busy_gpu_s;     ///< by GPU type
+  Time end{};                         ///< when the run ended
+  std::uint64_t decisions = 0;        ///< how often it was decided who runs
+  std::uint64_t allocations = 0;      ///< how often a policy that divides time was asked
+  std::uint64_t failures = 0;         ///< of machines
 };
 
 /// Runs a mix on a fleet. Needs a valid mix: arrivals do not go back, every kind has one rate per type of the fleet.

@@ -64,7 +64,7 @@ Summary summarize(const JobMix& mix, const Fleet& fleet, const Schedule& schedul
     summary.preemptions += history.preemptions;
     summary.starts += history.starts;
     summary.resizes += history.resizes;
-    summary.spread += history.spread;
+    summary.uncertainty += history.uncertainty;
   }
   const auto n = static_cast<double>(jct.size());
   double sum = 0;

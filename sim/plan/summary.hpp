@@ -29,10 +29,10 @@ struct Summary {
   /// Jain, Chiu, Hawe, 1984, of 1 / slowdown: 1 = all alike, 1/n = one has all.
   double fairness = 0;
   std::uint64_t preemptions = 0, starts = 0;
-  std::uint64_t resizes = 0;  ///< of the starts: with another number of GPUs than before
-  std::uint64_t spread = 0;   ///< of the starts: in more machines than the gang needs
-  Seconds overhead;           ///< of starts, restarts and lost work, over all jobs
-  double utilization = 0;     ///< busy GPU seconds over all GPUs x makespan
+  std::uint64_t resizes = 0;      ///< of the starts: with another number of GPUs than before
+  std::uint64_t uncertainty = 0;  ///< of the starts: in more machines than the gang needs
+  Seconds overhead;               ///< of starts, restarts and lost work, over all jobs
+  double utilization = 0;         ///< busy GPU seconds over all GPUs x makespan
   std::vector<TypeUse> types;
   std::optional<double>
       energy_kwh;  ///< of all boards until the makespan, where the fleet's powers are known

@@ -25,7 +25,7 @@ struct FactorChanges {
   FactorChange host;
 };
 
-/// Changes durations as if work were bound by one thing alone: convolutions, products and recurrent steps by arithmetic, all other
+/// Changes durations as if work were bound by one thing alone: convolutions, GEMMs and recurrent steps by arithmetic, all other
 /// kernels but collectives by memory. A bound for what a change can bring: kernels are bound by both in part. The
 /// quickest kernel of the program is what starting and ending one takes, and stays:
 ///   duration' = least + (duration - least) / factor.

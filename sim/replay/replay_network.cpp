@@ -63,7 +63,7 @@ class Mover {
 
  private:
   using Like = std::tuple<std::optional<Collective>, std::uint64_t, std::int64_t>;
-  static bool is_lone(const ReplayCollective& c) {
+  static bool is_single(const ReplayCollective& c) {
     return c.parts.front().arrival == ReplayCollective::kNoTask;
   }
   [[nodiscard]] std::int64_t& duration(const ReplayCollective::Part& part) {
@@ -72,7 +72,7 @@ class Mover {
 
   void find_quickest() {
     for (const ReplayCollective& c : job_.collectives) {
-      if (!is_lone(c)) continue;
+      if (!is_single(c)) continue;
       const std::int64_t lasts = duration(c.parts.front());
       const auto [at, is_new] = quickest_.emplace(Like(c.kind, c.bytes, c.ranks), lasts);
       if (!is_new) at->second = std::min(at->second, lasts);
@@ -91,10 +91,10 @@ class Mover {
       change.priced = recorded_.of(*c.kind, c.bytes, before);
       const double ratio = after > 1 ? target_.of(*c.kind, c.bytes, after) / change.priced : 0.0;
       Seconds moving = change.recorded;
-      if (is_lone(c)) {
+      if (is_single(c)) {
         moving = min(change.priced, seconds_of(quickest_.at(Like(c.kind, c.bytes, c.ranks))));
       }
-      change.basis = is_lone(c) ? MovingBasis::Estimated : MovingBasis::Scaled;
+      change.basis = is_single(c) ? MovingBasis::Estimated : MovingBasis::Scaled;
       change.moved = change.recorded - moving + moving * ratio;
       for (const ReplayCollective::Part& part : c.parts)
         duration(part) = std::llround(change.moved.in_s() * 1e9);
@@ -120,7 +120,7 @@ class Mover {
   RanksProgram& job_;
   const ReplayNetwork& network_;
   Prices recorded_, target_;
-  std::map<Like, std::int64_t> quickest_;  ///< of lone kernels
+  std::map<Like, std::int64_t> quickest_;  ///< of single kernels
   std::vector<MovingChange> changes_;
 };
 

@@ -31,7 +31,7 @@ struct ReplayNetwork {
 /// Where the time that a collective moves data for comes from.
 enum class MovingBasis : std::uint8_t {
   Scaled,     ///< recorded, times the target's price over the recorded network's
-  Estimated,  ///< the same for what of a lone rank's kernel is taken to be moving; its waiting stays
+  Estimated,  ///< the same for what of a single rank's kernel is taken to be moving; its waiting stays
   Kept,       ///< as recorded: kind or size are not
 };
 [[nodiscard]] std::string_view to_string(MovingBasis basis);
@@ -42,7 +42,7 @@ struct MovingChange {
   std::int64_t recorded_ranks = 0, ranks = 0;
   MovingBasis basis{};
   std::uint64_t count = 0;
-  Seconds recorded{}, moved{};  ///< sums over collectives; of lone kernels their waiting included
+  Seconds recorded{}, moved{};  ///< sums over collectives; of single kernels their waiting included
   Seconds priced{};             ///< what the recorded network's price for them is
 };
 

@@ -50,7 +50,7 @@ PathKind kind_of(ReplayReason reason) {
 }
 
 /// A task of the path and the lag before it.
-struct Stretch {
+struct Slice {
   std::uint32_t task = 0;
   std::uint32_t before = kNone;  ///< the task that released it
   Picoseconds lag{}, work{};     ///< cut at the beginning of the path
@@ -67,14 +67,14 @@ class PathFinder {
     walk();
     const std::vector<ReplayReason> reasons = reasons_of_lags();
     path.by_rank.resize(first_tracks_.size());
-    for (const Stretch& stretch : stretches_) {
-      const ReplayTask& task = program_.tasks[stretch.task];
+    for (const Slice& slice : slices_) {
+      const ReplayTask& task = program_.tasks[slice.task];
       const PathKind kind = kind_of(task.work);
-      add(path, kind, task.kernel_class, stretch.work);
-      add(path, kind_of(reasons[stretch.task]), KernelClass::Other, stretch.lag);
-      if (is_on_gpu(task.work) || kind == PathKind::Call) add_item(kind, task.name, stretch.work);
-      path.length += stretch.work + stretch.lag;
-      path.by_rank[rank_of(stretch.task)] += stretch.work + stretch.lag;
+      add(path, kind, task.kernel_class, slice.work);
+      add(path, kind_of(reasons[slice.task]), KernelClass::Other, slice.lag);
+      if (is_on_gpu(task.work) || kind == PathKind::Call) add_item(kind, task.name, slice.work);
+      path.length += slice.work + slice.lag;
+      path.by_rank[rank_of(slice.task)] += slice.work + slice.lag;
     }
     for (const auto& [key, item] : items_) path.items.push_back(item);
     finish(path.shares, path.length);
@@ -125,7 +125,7 @@ class PathFinder {
       const std::uint32_t before = release ? release->task.index : kNone;
       const Picoseconds start = std::max(schedule_.start[task], begin);
       const Picoseconds freed = before == kNone ? begin : std::max(schedule_.end[before], begin);
-      stretches_.push_back(
+      slices_.push_back(
           {task, before, start - std::min(freed, start), schedule_.end[task] - start});
       task = before;
     }
@@ -136,7 +136,7 @@ class PathFinder {
     std::vector<ReplayReason> reasons(program_.tasks.size(), ReplayReason::Program);
     std::vector<std::uint32_t> before(program_.tasks.size(), kNone);
     std::vector<std::int64_t> lag(program_.tasks.size(), -1);
-    for (const Stretch& stretch : stretches_) before[stretch.task] = stretch.before;
+    for (const Slice& slice : slices_) before[slice.task] = slice.before;
     for (const ReplayDependency& d : program_.dependencies) {
       if (before[d.after] != d.before || d.lag_ns <= lag[d.after]) continue;
       reasons[d.after] = d.reason;
@@ -175,7 +175,7 @@ class PathFinder {
   const ReplayProgram& program_;
   const engine::Schedule& schedule_;
   std::vector<std::uint32_t> first_tracks_;  ///< by rank
-  std::vector<Stretch> stretches_;
+  std::vector<Slice> slices_;
   std::map<std::pair<PathKind, std::uint32_t>, PathItem> items_;
 };
 

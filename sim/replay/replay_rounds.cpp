@@ -185,16 +185,16 @@ SteadyRun run_rounds(const RanksProgram& job, const Members& members, int rounds
     const std::vector<Picoseconds> on_gpu = reader.ends_on_gpu(rank, rounds);
     const bool by_gpu =
         !on_gpu.empty() && !are_alike(round_time(on_gpu, count), round_time(on_host, count));
-    const std::vector<Picoseconds>& pace = on_gpu.empty() ? on_host : on_gpu;
+    const std::vector<Picoseconds>& efficiency = on_gpu.empty() ? on_host : on_gpu;
     SteadySteps steady;
     if (!by_gpu) steady.steps = reader.marked(rank, rounds - 1);
     for (std::size_t i = on_gpu.size() - count; by_gpu && i < on_gpu.size(); ++i)
       steady.steps.push_back(on_gpu[i] - on_gpu[i - 1]);
-    const Picoseconds end = pace.back();
-    steady.kernel_busy = reader.busy(rank, end - round_time(pace, count), end);
+    const Picoseconds end = efficiency.back();
+    steady.kernel_busy = reader.busy(rank, end - round_time(efficiency, count), end);
     result.ranks.push_back(std::move(steady));
     result.is_steady &=
-        rounds > 1 && are_alike(round_time(pace, count), round_time(pace, count, 1));
+        rounds > 1 && are_alike(round_time(efficiency, count), round_time(efficiency, count, 1));
   }
   return result;
 }

@@ -43,7 +43,7 @@ MovedWork move_to(ReplayProgram& program, std::span<const std::uint32_t> records
                   const CostProfile& profile, const MoveOptions& options) {
   const auto moved = cost::transfer(
       recorded, from, to, profile,
-      {.tf32_convolutions = options.tf32_convolutions, .tf32_products = options.tf32_products});
+      {.tf32_convolutions = options.tf32_convolutions, .tf32_gemms = options.tf32_gemms});
   MovedWork result;
   result.from = from.id, result.to = to.id;
   ByKind<cost::TransferWay, cost::kTransferWayCount> ways;

@@ -29,9 +29,9 @@ struct MovedWork {
 };
 
 struct MoveOptions {
-  /// fp32 code runs as TF32 where the other GPU has it and the recorded one had not: convolutions, matrix products.
+  /// fp32 code runs as TF32 where the other GPU has it and the recorded one had not: convolutions, GEMMs.
   bool tf32_convolutions = true;
-  bool tf32_products = false;
+  bool tf32_gemms = false;
   double host_speed = 0;  ///< relative to the recorded host; 0: the host's work stays
 };
 

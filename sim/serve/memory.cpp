@@ -46,9 +46,9 @@ std::string wider(const ServedNetwork& served,
       break;
     }
     if (fits(wider)) return fmt::format("--tp {}", wider.sharing.tensor);
-    ServedNetwork narrow = wider;
-    narrow.formats = {ProductFormat::Fp8, ExpertFormat::Fp8, false};
-    if (served.formats.products == ProductFormat::Half && fits(narrow))
+    ServedNetwork low_precision = wider;
+    low_precision.formats = {GemmFormat::Fp8, ExpertFormat::Fp8, false};
+    if (served.formats.gemms == GemmFormat::Half && fits(low_precision))
       return fmt::format("--tp {} --precision fp8", wider.sharing.tensor);
   }
   for (std::int64_t stages = 2; stages <= served.network.layers() && stages <= 64; stages *= 2) {
@@ -57,9 +57,9 @@ std::string wider(const ServedNetwork& served,
     if (longer.sharing.pipeline > served.network.layers()) break;
     if (fits(longer)) return fmt::format("--pp {}", longer.sharing.pipeline);
   }
-  ServedNetwork narrow = served;
-  narrow.formats = {ProductFormat::Int4Weights, ExpertFormat::Int4Weights, true};
-  if (fits(narrow)) return "--precision int4_wo --kv-precision fp8";
+  ServedNetwork low_precision = served;
+  low_precision.formats = {GemmFormat::Int4Weights, ExpertFormat::Int4Weights, true};
+  if (fits(low_precision)) return "--precision int4_wo --kv-precision fp8";
   return "GPUs with more memory";
 }
 
@@ -107,11 +107,12 @@ std::string smallest_change(const ServedNetwork& served, const EngineProfile& en
     return served_memory(s, engine, gpu, options, least_tokens).cache_tokens >= least_tokens;
   };
   // Weights of 8 bits on as many GPUs cost none.
-  ServedNetwork narrow = served;
-  narrow.formats.products = ProductFormat::Fp8;
-  if (narrow.formats.experts == ExpertFormat::Half) narrow.formats.experts = ExpertFormat::Fp8;
-  const bool narrow_fits = served.formats.products == ProductFormat::Half && fits(narrow);
-  return (narrow_fits ? "--precision fp8, or " : "") + wider(served, fits);
+  ServedNetwork low_precision = served;
+  low_precision.formats.gemms = GemmFormat::Fp8;
+  if (low_precision.formats.experts == ExpertFormat::Half)
+    low_precision.formats.experts = ExpertFormat::Fp8;
+  const bool low_precision_fits = served.formats.gemms == GemmFormat::Half && fits(low_precision);
+  return (low_precision_fits ? "--precision fp8, or " : "") + wider(served, fits);
 }
 
 }  // namespace tracecast::serve

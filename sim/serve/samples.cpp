@@ -107,7 +107,7 @@ double Samples::quantile_half_width(double q) const {
       [q](std::vector<Weighted> values) { return quantile_of(std::move(values), q); });
 }
 
-Spread spread_of(const Samples& s) {
+Uncertainty uncertainty_of(const Samples& s) {
   return {s.mean(),
           s.quantile(0.5),
           s.quantile(0.9),

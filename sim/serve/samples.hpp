@@ -37,11 +37,11 @@ class Samples {
   double weight_ = 0, sum_ = 0;
 };
 
-/// What is told of a latency.
-struct Spread {
+/// What is reported of a latency.
+struct Uncertainty {
   double mean = 0, p50 = 0, p90 = 0, p99 = 0;
   double mean_half_width = 0, p50_half_width = 0, p90_half_width = 0, p99_half_width = 0;
 };
-[[nodiscard]] Spread spread_of(const Samples& samples);
+[[nodiscard]] Uncertainty uncertainty_of(const Samples& samples);
 
 }  // namespace tracecast::serve

@@ -27,7 +27,7 @@ void add(WorkerTotals& to, const WorkerTotals& t) {
   to.prompt_tokens += t.prompt_tokens;
   to.computed_again += t.computed_again;
   to.output_tokens += t.output_tokens;
-  to.spread_us += t.spread_us;
+  to.sd_us += t.sd_us;
   to.guessed_us += t.guessed_us;
   to.parts.add(t.parts, 1);
   to.most_blocks = std::max(to.most_blocks, t.most_blocks);
@@ -59,7 +59,7 @@ class Workers {
       if (all_[i]->load() > all_[fullest]->load()) fullest = i;
     }
     if (request.shared == 0) return best;
-    if (router_ == Router::PrefixAware) return with_beginning(request.prefix, best, fullest);
+    if (router_ == Router::PrefixAware) return with_prefix(request.prefix, best, fullest);
     return router_ == Router::Prefix ? keeper_of(request, best) : best;
   }
   Worker& at(std::size_t i) { return *all_[i]; }
@@ -98,7 +98,7 @@ class Workers {
     }
     return are_far_apart(least, keeper) ? least : keeper;
   }
-  std::size_t with_beginning(std::uint32_t prefix, std::size_t least, std::size_t fullest) {
+  std::size_t with_prefix(std::uint32_t prefix, std::size_t least, std::size_t fullest) {
     std::vector<std::size_t>& known = sent_[prefix];
     if (are_far_apart(least, fullest) || known.empty()) {
       if (std::find(known.begin(), known.end(), least) == known.end()) known.push_back(least);
@@ -294,14 +294,14 @@ StaticResult run_static(StepPrice& price, const StaticBatch& batch,
   const auto round_us = [](double seconds) {
     return static_cast<double>(std::max<Microseconds>(1, std::llround(seconds * 1e6)));
   };
-  double prompt_us = 0, prompt_spread = 0;
+  double prompt_us = 0, prompt_sd = 0;
   StepBatch prompts;
   const auto flush = [&] {
     if (prompts.prompt_tokens == 0) return;
     const StepTime time = price.price(prompts);
     const double us = round_us(time.seconds);
     prompt_us += us;
-    prompt_spread += us * time.log_sd;
+    prompt_sd += us * time.log_sd;
     result.first = time;
     prompts = {};
   };
@@ -315,7 +315,7 @@ StaticResult run_static(StepPrice& price, const StaticBatch& batch,
   }
   flush();
   const auto count = static_cast<std::int64_t>(batch.inputs.size());
-  double token_us = 0, token_spread = 0;
+  double token_us = 0, token_sd = 0;
   std::vector<double> steps;
   for (std::int64_t i = 1; i < batch.output; ++i) {
     StepBatch tokens;
@@ -324,17 +324,17 @@ StaticResult run_static(StepPrice& price, const StaticBatch& batch,
     const StepTime time = price.price(tokens);
     const double us = round_us(time.seconds);
     token_us += us;
-    token_spread += us * time.log_sd;
+    token_sd += us * time.log_sd;
     steps.push_back(us);
     if (i == (batch.output + 1) / 2) result.middle = time;
   }
   result.first_ms = prompt_us * 1e-3;
-  result.first_log_sd = prompt_spread / prompt_us;
+  result.first_log_sd = prompt_sd / prompt_us;
   result.whole_ms = (prompt_us + token_us) * 1e-3;
-  result.whole_log_sd = (prompt_spread + token_spread) / (prompt_us + token_us);
+  result.whole_log_sd = (prompt_sd + token_sd) / (prompt_us + token_us);
   if (!steps.empty()) {
     result.token_ms = token_us * 1e-3 / static_cast<double>(steps.size());
-    result.token_log_sd = token_spread / token_us;
+    result.token_log_sd = token_sd / token_us;
     std::sort(steps.begin(), steps.end());
     const auto at = [&](std::size_t percent) {
       return steps[std::min(steps.size() - 1, steps.size() * percent / 100)] * 1e-3;

@@ -39,11 +39,11 @@ constexpr double kKeyStep = 8;  // of an octave
 }  // namespace
 
 std::string_view to_string(StepPart part) {
-  constexpr std::array<std::string_view, kStepParts> names = {"products",
+  constexpr std::array<std::string_view, kStepParts> names = {"gemms",
                                                               "prompt attention",
                                                               "token attention",
                                                               "experts",
-                                                              "exchanges",
+                                                              "communications",
                                                               "memory passes",
                                                               "gaps",
                                                               "host"};
@@ -59,7 +59,7 @@ double PartTimes::total() const {
 void PartTimes::add(const PartTimes& other, double factor) {
   for (std::size_t i = 0; i < kStepParts; ++i) {
     seconds[i] += factor * other.seconds[i];
-    spread[i] += factor * other.spread[i];
+    uncertainty[i] += factor * other.uncertainty[i];
   }
   joules += factor * other.joules;
   calls += factor * other.calls;
@@ -67,7 +67,7 @@ void PartTimes::add(const PartTimes& other, double factor) {
   launches += factor * other.launches;
   prompt_calls += factor * other.prompt_calls;
   sums += factor * other.sums;
-  exchanged += factor * other.exchanged;
+  communicated += factor * other.communicated;
   guessed += factor * other.guessed;
   roof_seconds += factor * other.roof_seconds;
 }
@@ -89,7 +89,7 @@ struct StepPrice::Board {
         fabric(wiring),
         rates(board, costs),
         kernels(served.engine),
-        early_products(engine.early_products) {
+        early_gemms(engine.early_gemms) {
     const ModelSharing& s = served.sharing;
     const CollectiveLibrary& library = fabric.specs().find_collective_library(engine.collectives);
     const auto ranks = [](std::int64_t count) {
@@ -105,21 +105,21 @@ struct StepPrice::Board {
     }
   }
 
-  [[nodiscard]] OneKernel price(const ForwardProduct& w) const {
-    cost::TensorProduct product;
-    product.batch = w.batch;
-    product.m = w.m;
-    product.n = w.n;
-    product.k = w.k;
-    product.format = w.format;
-    product.by_early_library = early_products;
-    // Products of 16 bits, and of 8 with scales given beforehand or one per row, are those of the vendor's library: norms and
+  [[nodiscard]] OneKernel price(const ForwardGemm& w) const {
+    cost::TensorGemm gemm;
+    gemm.batch = w.batch;
+    gemm.m = w.m;
+    gemm.n = w.n;
+    gemm.k = w.k;
+    gemm.format = w.format;
+    gemm.by_early_library = early_gemms;
+    // GEMMs of 16 bits, and of 8 with scales given beforehand or one per row, are those of the vendor's library: norms and
     // activations before them write their results in 8 bits at once. Others have kernels of the engine before them.
-    if (w.format != ProductFormat::Half && w.format != ProductFormat::Fp8) product.engine = kernels;
-    const cost::ProductEstimate e = rates.products(w.format).estimate(product);
-    return {StepPart::Products,
+    if (w.format != GemmFormat::Half && w.format != GemmFormat::Fp8) gemm.engine = kernels;
+    const cost::GemmEstimate e = rates.gemms(w.format).estimate(gemm);
+    return {StepPart::Gemms,
             e.duration.in_s(),
-            cost::product_log_sd(product, spec, profile),
+            cost::gemm_log_sd(gemm, spec, profile),
             w.batch * (w.m * w.k * activation_bytes(w.format) + w.k * w.n * weight_bytes(w.format) +
                        w.m * w.n * 2),
             at_peak(2 * w.batch * w.m * w.n * w.k, w.format),
@@ -158,10 +158,10 @@ struct StepPrice::Board {
     return of(kernel);
   }
   /// Seconds of so many operations at the peak that the board's spec states for them.
-  [[nodiscard]] double at_peak(double flops, ProductFormat format) const {
+  [[nodiscard]] double at_peak(double flops, GemmFormat format) const {
     return flops / cost::stated_peak(spec, format).rate.in_si();
   }
-  [[nodiscard]] OneKernel call(const Work& work, StepPart part, double flops, ProductFormat format,
+  [[nodiscard]] OneKernel call(const Work& work, StepPart part, double flops, GemmFormat format,
                                double bytes) const {
     const std::optional<cost::CallPrice> p = cost::price_call(work, spec, profile);
     TRACECAST_CHECK(p.has_value(), "calls of engines have prices");
@@ -172,7 +172,7 @@ struct StepPrice::Board {
       const cost::CallEstimate& e = p->estimate;
       const Seconds body = e.duration * std::clamp(e.body_share, 0.0, 1.0);
       watts = board.kernel_power
-                  ->of({.flops = flops * profile.product.format(format).energy,
+                  ->of({.flops = flops * profile.tensor_gemm.format(format).energy,
                         .dram_bytes = bytes,
                         .passed_bytes = bytes,
                         .working = min(e.roofs.compute, body),
@@ -187,27 +187,27 @@ struct StepPrice::Board {
     const double keys = w.causal ? w.tokens / 2 : w.keys;
     return call(w, StepPart::PromptAttention,
                 2 * w.batch * w.tokens * keys * w.heads * (w.key_width + w.value_width),
-                w.format == AttentionFormat::Fp8 ? ProductFormat::Fp8 : ProductFormat::Half,
+                w.format == AttentionFormat::Fp8 ? GemmFormat::Fp8 : GemmFormat::Half,
                 2 * w.batch * (w.tokens * w.heads + 2 * keys * w.kv_heads) * w.key_width);
   }
   [[nodiscard]] OneKernel price(const DecodeWork& w) const {
     const double keys = w.window > 0 ? std::min(w.keys, w.window) : w.keys;
-    return call(w, StepPart::TokenAttention, 2 * w.batch * keys * w.heads * w.products,
-                w.fp8_cache ? ProductFormat::Fp8 : ProductFormat::Half,
+    return call(w, StepPart::TokenAttention, 2 * w.batch * keys * w.heads * w.gemms,
+                w.fp8_cache ? GemmFormat::Fp8 : GemmFormat::Half,
                 w.batch * keys * w.kv_heads * w.key_values * (w.fp8_cache ? 1 : 2));
   }
   [[nodiscard]] OneKernel price(const ExpertsWork& w) const {
     const double weights = w.hidden * w.width * (w.gated ? 3 : 2);
-    return call(w, StepPart::Experts, 2 * w.load.rows * weights, products_of(w.format),
+    return call(w, StepPart::Experts, 2 * w.load.rows * weights, gemms_of(w.format),
                 w.load.experts * weights * expert_weight_bytes(w.format));
   }
-  [[nodiscard]] OneKernel price(const ForwardExchange& w) const {
+  [[nodiscard]] OneKernel price(const ForwardCommunication& w) const {
     const std::optional<Communicator>& among = w.group == ForwardGroup::Tensor    ? tensor
                                                : w.group == ForwardGroup::Experts ? experts
                                                                                   : stage;
-    if (!among || !(w.bytes > 0)) return {StepPart::Exchanges, 0, 0, 0, 0, 0};
+    if (!among || !(w.bytes > 0)) return {StepPart::Communications, 0, 0, 0, 0, 0};
     const Bytes bytes(w.bytes);
-    return {StepPart::Exchanges,
+    return {StepPart::Communications,
             time_alone(among->plan(w.collective, bytes), fabric).in_s(),
             among->log_sd(bytes),
             2 * w.bytes,
@@ -215,11 +215,12 @@ struct StepPrice::Board {
             0};
   }
 
-  /// Beyond what the board draws awake: what its price says, else a base share of the power to the limit and the memory's.
+  /// Beyond what the board draws active-idle: what its price says, else a base share of the power to the limit and the memory's.
   [[nodiscard]] double joules(const OneKernel& k) const {
-    const ProductParameters& p = profile.product;
+    const TensorGemmParameters& p = profile.tensor_gemm;
     const Watts waiting = cost::waiting_power(spec, profile);
-    if (k.watts > 0) return cost::told_over(Watts(k.watts), waiting, spec.tdp).in_w() * k.seconds;
+    if (k.watts > 0)
+      return cost::reported_over(Watts(k.watts), waiting, spec.tdp).in_w() * k.seconds;
     const double limit = std::max(0.0, (spec.tdp - waiting).in_w());
     const bool is_hbm =
         spec.memory_type >= MemoryType::Hbm2 && spec.memory_type != MemoryType::Gddr7;
@@ -231,8 +232,8 @@ struct StepPrice::Board {
   const CostProfile& profile;
   const Fabric& fabric;
   cost::SustainedBoard rates;
-  std::optional<ProductEngine> kernels;
-  bool early_products;  ///< EngineProfile::early_products
+  std::optional<GemmEngine> kernels;
+  bool early_gemms;  ///< EngineProfile::early_gemms
   std::optional<Communicator> tensor, experts, stage;
 };
 
@@ -244,7 +245,7 @@ StepPrice::StepPrice(ServedNetwork served, EngineProfile engine, const GpuSpec& 
       board_(std::make_unique<const Board>(served_, engine_, gpu, profile, fabric)) {}
 StepPrice::~StepPrice() = default;
 
-Watts StepPrice::awake() const { return cost::waiting_power(gpu_, board_->profile); }
+Watts StepPrice::active_idle() const { return cost::waiting_power(gpu_, board_->profile); }
 
 PartTimes StepPrice::sum(const std::vector<ForwardKernel>& kernels) const {
   PartTimes out;
@@ -252,18 +253,18 @@ PartTimes StepPrice::sum(const std::vector<ForwardKernel>& kernels) const {
     const OneKernel one =
         std::visit([&](const auto& work) { return board_->price(work); }, kernel.work);
     out.seconds[index(one.part)] += kernel.times * one.seconds;
-    out.spread[index(one.part)] += kernel.times * one.seconds * one.log_sd;
+    out.uncertainty[index(one.part)] += kernel.times * one.seconds * one.log_sd;
     out.joules += kernel.times * board_->joules(one);
     out.calls += kernel.times;
-    if (std::holds_alternative<ForwardProduct>(kernel.work) ||
-        std::holds_alternative<ForwardExchange>(kernel.work))
+    if (std::holds_alternative<ForwardGemm>(kernel.work) ||
+        std::holds_alternative<ForwardCommunication>(kernel.work))
       out.library_calls += kernel.times;
     out.launches += kernel.times * kernel.launches;
     if (one.part == StepPart::PromptAttention) out.prompt_calls += kernel.times;
-    if (const auto* exchange = std::get_if<ForwardExchange>(&kernel.work);
-        exchange != nullptr && exchange->collective == Collective::AllReduce) {
+    if (const auto* communication = std::get_if<ForwardCommunication>(&kernel.work);
+        communication != nullptr && communication->collective == Collective::AllReduce) {
       out.sums += kernel.times;
-      out.exchanged += kernel.times * exchange->bytes;
+      out.communicated += kernel.times * communication->bytes;
     }
     out.roof_seconds += kernel.times * one.roof_seconds;
     if (kernel.is_guess) out.guessed += kernel.times * one.seconds;
@@ -320,7 +321,7 @@ double StepPrice::renewal(const PartTimes& parts, double launches) const {
   if (!(engine_.renewed_seconds_per_byte > 0) || !(gpu > launches)) return 0;
   const double left =
       gpu_.memory.in_bytes() * (1 - engine_.memory_share) - engine_.context.in_bytes();
-  const double ahead = parts.exchanged * (1 - launches / gpu);
+  const double ahead = parts.communicated * (1 - launches / gpu);
   return std::max(0.0, ahead - left) * engine_.renewed_seconds_per_byte;
 }
 
@@ -358,10 +359,10 @@ StepTime StepPrice::price(const StepBatch& batch) {
     if (batch.has_cached) shape.keys = batch.prompt_pairs / tokens;
     parts.add(sum(prefill_kernels(served_, shape)), 1);
   }
-  const double gap = board_->profile.product.graph_gap_us * 1e-6;
-  const double hops = time.in_graph ? 0 : engine_.exchange_hop.in_s() * parts.sums;
+  const double gap = board_->profile.tensor_gemm.graph_gap_us * 1e-6;
+  const double hops = time.in_graph ? 0 : engine_.communication_hop.in_s() * parts.sums;
   parts.seconds[index(StepPart::Gaps)] = gap * parts.calls + hops;
-  parts.spread[index(StepPart::Gaps)] = 0.5 * gap * parts.calls;
+  parts.uncertainty[index(StepPart::Gaps)] = 0.5 * gap * parts.calls;
   time.gpu_seconds = parts.total();
   const double launches = time.in_graph ? 0
                                         : parts.launches * engine_.launch.in_s() +
@@ -380,7 +381,7 @@ StepTime StepPrice::price(const StepBatch& batch) {
   parts.seconds[index(StepPart::Host)] = exposed;
   double variance = std::pow(engine_.system_log_sd, 2) +
                     std::pow(exposed * engine_.host_log_sd / time.seconds, 2);
-  for (const double s : parts.spread) variance += std::pow(s / time.seconds, 2);
+  for (const double s : parts.uncertainty) variance += std::pow(s / time.seconds, 2);
   time.log_sd = std::sqrt(variance);
   return time;
 }

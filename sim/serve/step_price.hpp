@@ -18,11 +18,11 @@ namespace tracecast::serve {
 
 /// What a step's time goes to.
 enum class StepPart {
-  Products,
+  Gemms,
   PromptAttention,
   TokenAttention,
   Experts,
-  Exchanges,
+  Communications,
   Streams,
   Gaps,
   Host
@@ -34,14 +34,14 @@ inline constexpr std::size_t kStepParts = 8;
 struct PartTimes {
   std::array<double, kStepParts> seconds{};  ///< Host: not here
   std::array<double, kStepParts>
-      spread{};              ///< seconds times their standard deviation of ln(measured / predicted)
-  double joules = 0;         ///< of one GPU beyond what it draws awake
+      uncertainty{};         ///< seconds times their standard deviation of ln(measured / predicted)
+  double joules = 0;         ///< of one GPU beyond what it draws active-idle
   double calls = 0;          ///< kernels, an engine's call of several as one
   double library_calls = 0;  ///< of them, through cuBLAS or NCCL
   double launches = 0;       ///< kernels that the host launches
   double prompt_calls = 0;   ///< attention of prompts
   double sums = 0;           ///< over ranks
-  double exchanged = 0;      ///< bytes of those tensors
+  double communicated = 0;   ///< bytes of those tensors
   double guessed = 0;        ///< seconds without a cost model
   double roof_seconds = 0;   ///< what its arithmetic takes at the stated peaks of its formats
   [[nodiscard]] double total() const;
@@ -72,16 +72,16 @@ struct StepTime {
   PartTimes parts;
 };
 
-/// Prices steps of one replica. Products, exchanges and the like follow from the number of new tokens, attention of single
+/// Prices steps of one replica. GEMMs, collectives and the like follow from the number of new tokens, attention of single
 /// tokens from sequences and mean length: both are kept in small tables between whose entries times are linear (rows: each
 /// captured batch, then steps of an eighth octave). Attention of prompts is priced as it comes.
 ///   gpu  = sum of kernels alone + graph_gap per call                           (in one stream)
-///          + exchange_hop per sum over ranks, outside graphs
+///          + communication_hop per sum over ranks, outside graphs
 ///   host = step + sequences sequence + begins request + tokens context_token (+ launches launch + library calls, outside graphs)
 ///   step = max(gpu, host) where the engine overlaps them; else step's own host time + max(gpu, launches)
-/// Where exchanged tensors stay taken until the GPU is there (EngineProfile::renewed_seconds_per_byte), those of the kernels ahead
+/// Where communicated tensors stay taken until the GPU is there (EngineProfile::renewed_seconds_per_byte), those of the kernels ahead
 /// of it that do not fit beside the cache cost the host's calls of the driver, while the GPU waits:
-///   + max(0, exchanged (1 - launches / gpu) - what memory_share leaves) renewed_seconds_per_byte
+///   + max(0, communicated (1 - launches / gpu) - what memory_share leaves) renewed_seconds_per_byte
 /// Stages of a pipeline follow each other: their times add up. Refers to what it was made of.
 class StepPrice {
  public:
@@ -98,7 +98,7 @@ class StepPrice {
   [[nodiscard]] const EngineProfile& engine() const { return engine_; }
   [[nodiscard]] const GpuSpec& gpu() const { return gpu_; }
   /// Of a GPU that holds a replica and computes nothing.
-  [[nodiscard]] Watts awake() const;
+  [[nodiscard]] Watts active_idle() const;
 
  private:
   struct Board;

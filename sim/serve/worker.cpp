@@ -403,7 +403,7 @@ void Worker::finish_step(const StepBatch& batch, const StepTime& time, std::int6
   totals_.busy_us += us;
   totals_.host_us += 1e6 * std::max(0.0, time.seconds - time.gpu_seconds);
   totals_.joules += time.parts.joules;
-  totals_.spread_us += us * time.log_sd;
+  totals_.sd_us += us * time.log_sd;
   totals_.guessed_us += 1e6 * time.parts.guessed;
   totals_.parts.add(time.parts, 1);
   totals_.most_blocks = std::max(totals_.most_blocks, used_blocks_);

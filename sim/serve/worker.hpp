@@ -32,10 +32,10 @@ struct WorkerTotals {
   std::uint64_t steps = 0, preemptions = 0;
   std::uint64_t swapped = 0;  ///< of the preemptions, those that kept their cache in the host
   double busy_us = 0, host_us = 0;
-  double joules = 0;        ///< of one GPU beyond awake
+  double joules = 0;        ///< of one GPU beyond active-idle
   double in_system_us = 0;  ///< requests in it, integrated over time
   double prompt_tokens = 0, computed_again = 0, output_tokens = 0;
-  double spread_us = 0;  ///< step times times their log_sd
+  double sd_us = 0;  ///< step times times their log_sd
   double guessed_us = 0;
   PartTimes parts;
   std::int64_t most_blocks = 0;  ///< in use at once
@@ -48,7 +48,7 @@ using OnDone = std::function<void(const Request&)>;
 
 /// One batch of an engine, step by step, on a clock of microseconds. A step that only decodes costs the same whatever the
 /// batch: sums are kept, and requests wait in a heap by the token count at which they end.
-/// Whoever gave its pages back to an engine that finds beginnings finds its own, as far as nobody has written over them: pages are given out in
+/// Whoever gave its pages back to an engine that finds prefixes finds its own, as far as nobody has written over them: pages are given out in
 /// the order in which they came free, those of one sequence from its end.
 /// Where the host runs ahead, a step is scheduled when the one before it begins: who comes later waits for the next.
 class Worker {

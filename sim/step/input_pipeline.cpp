@@ -176,7 +176,7 @@ std::string_view slowest_stage(const InputStages& stages, Seconds copy) {
       ->first;
 }
 
-bool paces(const InputUse& use, Seconds step) {
+bool limits(const InputUse& use, Seconds step) {
   constexpr double kTolerance = 0.99;
   return use.supply >= kTolerance * step && use.supply > use.step_without;
 }

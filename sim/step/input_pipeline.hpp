@@ -98,7 +98,7 @@ struct InputUse {
 
 /// Whether steps follow each other as fast as the loader's slowest stage allows and no faster: a faster
 /// GPU would only wait longer.
-[[nodiscard]] bool paces(const InputUse& use, Seconds step);
+[[nodiscard]] bool limits(const InputUse& use, Seconds step);
 
 /// A program with an input pipeline, run on CPU threads that it shares.
 struct InputRun {

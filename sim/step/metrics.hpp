@@ -16,7 +16,7 @@ namespace tracecast {
 /// GPU utilisation as nvidia-smi samples it: share of each window in which at least one kernel ran,
 /// the step repeated without end. Window: 1 s up to Pascal, 1/6 s since Volta (nvmlUtilization_t,
 /// NVML API reference: "the sample period may be between 1 second and 1/6 second depending on the
-/// product").
+/// GEMM").
 [[nodiscard]] Range gpu_utilization(const StepTimeline& timeline, const GpuSpec& gpu);
 
 /// Arithmetic done over arithmetic possible: sum of flops / peak(format, unit) over the step time.
@@ -27,7 +27,7 @@ namespace tracecast {
 /// the three is above a limit that holds.
 struct PowerRange {
   Watts idle{}, min{}, avg{}, max{};
-  Watts awake{};            ///< with a context, while no kernel runs
+  Watts active_idle{};      ///< with a context, while no kernel runs
   Watts limit{};            ///< the power limit in force
   Watts demand{};           ///< average that the step would draw without a limit
   Hertz clock{};            ///< of the SMs, averaged over the time that kernels run

@@ -34,7 +34,7 @@ PowerCauses& PowerCauses::operator+=(const PowerCauses& other) {
   flops += other.flops;
   tensor_flops += other.tensor_flops;
   dram_bytes += other.dram_bytes;
-  told_w += other.told_w;
+  reported_w += other.reported_w;
   return *this;
 }
 
@@ -43,7 +43,7 @@ PowerCauses operator*(PowerCauses causes, double factor) {
   causes.flops *= factor;
   causes.tensor_flops *= factor;
   causes.dram_bytes *= factor;
-  causes.told_w *= factor;
+  causes.reported_w *= factor;
   return causes;
 }
 
@@ -100,15 +100,15 @@ PowerCauses power_causes(const Kernel& kernel, const cost::KernelEstimate& estim
   }
   const GpuSpec& gpu = board.gpu();
   PowerCauses causes;
-  causes.told_w =
-      cost::told_over(estimate.power, waiting_power(gpu, board.profile()), gpu.tdp).in_w();
+  causes.reported_w =
+      cost::reported_over(estimate.power, waiting_power(gpu, board.profile()), gpu.tdp).in_w();
   return causes;
 }
 
 Watts active_power(const PowerCauses& causes, const GpuSpec& gpu, const CostProfile& profile) {
   const PowerParameters& p = profile.power;
   return Watts(
-      causes.told_w +
+      causes.reported_w +
       kPico * (p.clocked_pj * causes.lanes + p.flop_pj * causes.flops +
                p.tensor_flop_pj * causes.tensor_flops +
                (cost::has_gddr(gpu) ? p.gddr_pj_per_byte : p.hbm_pj_per_byte) * causes.dram_bytes));

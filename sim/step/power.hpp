@@ -10,7 +10,7 @@
 
 namespace tracecast {
 
-using cost::awake_power;
+using cost::active_idle_power;
 using cost::free_clock;
 using cost::waiting_power;
 
@@ -29,7 +29,7 @@ struct PowerCauses {
   double tensor_flops =
       0;  ///< operations on tensor cores, in units of two bytes; node and voltage included
   double dram_bytes = 0;
-  double told_w = 0;  ///< over the awake power, of kernels whose price tells it
+  double reported_w = 0;  ///< over the active-idle power, of kernels whose price tells it
   PowerCauses& operator+=(const PowerCauses& other);
   friend PowerCauses operator*(PowerCauses causes, double factor);
 };

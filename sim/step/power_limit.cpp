@@ -18,7 +18,7 @@ Hertz lowest_clock(const GpuSpec& gpu, const CostProfile& profile) {
   return min(gpu.set_clock > Hertz(0) ? gpu.set_clock : free, free * profile.power.min_clock);
 }
 
-/// No kernel draws more over the awake power at the lowest clock: its work takes no less time there than it does now.
+/// No kernel draws more over the active-idle power at the lowest clock: its work takes no less time there than it does now.
 Watts most_at_lowest_clock(const PricedStep& priced, const GpuSpec& gpu,
                            const CostProfile& profile) {
   GpuSpec lowest = gpu;
@@ -119,7 +119,7 @@ class Governor {
         most_at_lowest_(most_at_lowest),
         last_time_(std::move(last_time)),
         own_time_(last_time_ ? last_time_() : Seconds()),
-        awake_(cost::waiting_power(gpu, profile)),
+        active_idle_(cost::waiting_power(gpu, profile)),
         top_(gpu.set_clock > Hertz(0) ? gpu.set_clock : cost::free_clock(gpu, profile)) {
     set_ = gpu;
     result_.lowest_clock = lowest_clock(gpu, profile);
@@ -148,7 +148,7 @@ class Governor {
       set_.tdp = limit_;
       draw = run_(set_);
     } else if (left < kLess) {
-      const bool can_hold = stays_below(result_.average) || lowest_average() < result_.average;
+      const bool can_hold = remains_below(result_.average) || lowest_average() < result_.average;
       draw = lower_clock(left);
       if (!can_hold) return finish_unheld(draw);
     } else if (!is_own) {
@@ -156,7 +156,7 @@ class Governor {
     }
     std::optional<double>
         unheld;  // the fullest window, where even the lowest clock leaves it above the limit
-    if (exceeds(range_of(draw, result_.average).max / own_excess_) && !stays_below(limit_) &&
+    if (exceeds(range_of(draw, result_.average).max / own_excess_) && !remains_below(limit_) &&
         !lowest_holds()) {
       unheld = fullest_at_lowest_clock();
     }
@@ -171,7 +171,7 @@ class Governor {
 
  private:
   [[nodiscard]] Watts total(const StepDraw& draw) const {
-    return awake_ + active_power(draw.causes, gpu_, profile_);
+    return active_idle_ + active_power(draw.causes, gpu_, profile_);
   }
   [[nodiscard]] static std::span<const double> means(const StepDraw& draw) {
     return draw.active_w.means;
@@ -183,7 +183,7 @@ class Governor {
   [[nodiscard]] Watts held(Watts limit, const StepDraw& demand) const {
     double above = 0;
     for (const double active : means(demand)) {
-      above += std::max(awake_.in_w() + active - limit.in_w(), 0.0);
+      above += std::max(active_idle_.in_w() + active - limit.in_w(), 0.0);
     }
     if (above > 0) above /= static_cast<double>(means(demand).size());
     return min(limit, total(demand) - Watts(above));
@@ -192,54 +192,54 @@ class Governor {
   [[nodiscard]] Watts left_by(Watts limit, const StepDraw& demand) const {
     // Prices that tell power hold the limit, kernel by kernel.
     const Watts mean = total(demand);
-    const Watts left = demand.causes.told_w > 0 ? mean : limited_power(mean, limit);
+    const Watts left = demand.causes.reported_w > 0 ? mean : limited_power(mean, limit);
     return min(left, held(limit, demand));
   }
   /// The fullest window of a draw.
   [[nodiscard]] Watts fullest(const StepDraw& draw) const {
     Watts most = total(draw);
-    for (const double active : means(draw)) most = max(most, awake_ + Watts(active));
+    for (const double active : means(draw)) most = max(most, active_idle_ + Watts(active));
     return most;
   }
 
   /// Power of the windows at this mean, each in proportion to what it asks.
   [[nodiscard]] Range range_of(const StepDraw& draw, Watts average) const {
-    const double awake = awake_.in_w(), mean = std::max(average.in_w(), awake);
+    const double active_idle = active_idle_.in_w(), mean = std::max(average.in_w(), active_idle);
     const Range active = draw.active_w.range();
-    const double scale = active.avg > 0 ? (mean - awake) / active.avg : 0.0;
-    return {.min = active.avg > 0 ? awake + scale * active.min : mean,
+    const double scale = active.avg > 0 ? (mean - active_idle) / active.avg : 0.0;
+    return {.min = active.avg > 0 ? active_idle + scale * active.min : mean,
             .avg = mean,
-            .max = active.avg > 0 ? awake + scale * active.max : mean};
+            .max = active.avg > 0 ? active_idle + scale * active.max : mean};
   }
 
   /// The same with no window above the limit: the others draw what that leaves of the mean, but none more than without a
   /// limit.
   [[nodiscard]] Range cut(const StepDraw& draw) const {
     Range range = range_of(draw, result_.average);
-    const double limit = limit_.in_w(), awake = awake_.in_w();
+    const double limit = limit_.in_w(), active_idle = active_idle_.in_w();
     if (!exceeds(range.max)) return range;
     const Range active = draw.active_w.range();
     const auto mean_at = [&](double scale) {
       double sum = 0;
-      for (const double window : means(draw)) sum += std::min(limit, awake + scale * window);
+      for (const double window : means(draw)) sum += std::min(limit, active_idle + scale * window);
       return sum / static_cast<double>(means(draw).size());
     };
-    double low = 0, high = std::max(range.avg, result_.demand.in_w()) - awake;
+    double low = 0, high = std::max(range.avg, result_.demand.in_w()) - active_idle;
     high /= active.avg;
     for (int i = 0; i < 50; ++i) {
       const double middle = 0.5 * (low + high);
       (mean_at(middle) < range.avg ? low : high) = middle;
     }
     range.avg = std::min(range.avg, mean_at(high));
-    range.min = std::min(range.avg, awake + high * active.min);
-    range.max = std::max(range.avg, std::min(limit, awake + high * active.max));
+    range.min = std::min(range.avg, active_idle + high * active.min);
+    range.max = std::max(range.avg, std::min(limit, active_idle + high * active.max));
     return range;
   }
 
   /// Every window at the lowest clock, told without running it; false when it cannot be told.
-  [[nodiscard]] bool stays_below(Watts power) {
+  [[nodiscard]] bool remains_below(Watts power) {
     if (!most_at_lowest_ || scale_ > 1) return false;
-    if (!most_) most_ = awake_ + most_at_lowest_();
+    if (!most_) most_ = active_idle_ + most_at_lowest_();
     return *most_ < power;
   }
 
@@ -252,7 +252,7 @@ class Governor {
     }
     return *lowest_;
   }
-  [[nodiscard]] Watts lowest_average() { return max(awake_, total(lowest()) * scale_); }
+  [[nodiscard]] Watts lowest_average() { return max(active_idle_, total(lowest()) * scale_); }
   [[nodiscard]] double fullest_at_lowest_clock() {
     const Watts average = lowest_average();
     return range_of(lowest(), average).max / own_excess_;
@@ -283,7 +283,7 @@ class Governor {
   /// What a limit that the lowest clock does not hold either leaves of the clock.
   LimitedStep finish_unheld(const StepDraw& draw) {
     result_.lowest_clock = max(result_.lowest_clock, draw.clock);
-    result_.average = max(awake_, total(draw) * scale_);
+    result_.average = max(active_idle_, total(draw) * scale_);
     const Range power = range_of(draw, result_.average);
     result_.holds_limit = !exceeds(power.max / own_excess_);
     return finish(draw, result_.holds_limit ? cut(draw) : power);
@@ -310,7 +310,7 @@ class Governor {
   std::function<Seconds()> last_time_;
   Seconds own_time_;
   std::optional<Watts> most_;
-  Watts awake_;
+  Watts active_idle_;
   Watts asked_{};  ///< in the fullest window, without a limit
   Hertz top_;
   GpuSpec set_;

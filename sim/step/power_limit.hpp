@@ -12,7 +12,7 @@
 namespace tracecast {
 
 /// Width of the windows in which a board's limit is held and its power shown.
-/// Guess: 0.1 s for both. What boards show is a mean over a window that goes with the product: of A100 and H100 a quarter of
+/// Guess: 0.1 s for both. What boards show is a mean over a window that goes with the GEMM: of A100 and H100 a quarter of
 /// the time (Yang, Adamek and Armour, "Part-time Power Measurements", 2024, arXiv 2312.02741), from Ampere on (A100 apart) a
 /// second (NVML API Reference, nvmlDeviceGetPowerUsage). Over what the driver averages no source says.
 inline constexpr Seconds kPowerWindow = Seconds(0.1);
@@ -21,7 +21,8 @@ inline constexpr Seconds kPowerWindow = Seconds(0.1);
 struct StepDraw {
   PowerCauses causes{};  ///< averaged over the step
   Hertz clock{};         ///< of the SMs, averaged over the time that kernels run
-  Windows active_w{};    ///< over the awake power, W; none: every window draws what the step does
+  Windows
+      active_w{};  ///< over the active-idle power, W; none: every window draws what the step does
   std::vector<double> kernel_w{};  ///< likewise, while each kernel of the program runs, W
 };
 [[nodiscard]] StepDraw draw_of(const PricedStep& priced, const StepProgram& program,
@@ -45,7 +46,7 @@ struct LimitedStep {
       false;  ///< the step asks for more than the limit, which lowers the clock by more than 2 %
   bool holds_limit = true;  ///< false: some window is above the limit at the lowest clock, too
   std::vector<double>
-      kernel_w{};  ///< over the awake power, of each kernel while it runs; none: not told
+      kernel_w{};  ///< over the active-idle power, of each kernel while it runs; none: not told
 };
 
 /// Lets `limit` act on a step that draws `own` at the clocks of `gpu`, and runs it again at a lower clock where that is
@@ -65,7 +66,7 @@ struct LimitedStep {
 /// is not held: that window draws what it draws; so does a step whose average exceeds it, at the clock above. Windows that
 /// exceed the board's own limit under that limit are our error, and as much is taken off what they draw under others.
 /// notes/0001.
-/// `most_at_lowest`: what no window can exceed over the awake power at the lowest clock; spares most steps that run.
+/// `most_at_lowest`: what no window can exceed over the active-idle power at the lowest clock; spares most steps that run.
 [[nodiscard]] LimitedStep hold_power_limit(const GpuSpec& gpu, Watts limit,
                                            const CostProfile& profile, const StepDraw& own,
                                            const DrawStep& run,

@@ -141,7 +141,7 @@ Bytes largest_scratch(const PreparedStep& step) {
 /// What is known when any plan that fits will do.
 enum class Wanted { Fastest, Any };
 
-/// A device like that of `r` whose memory just holds the step's tensors: a job that does not fit is told as it would run
+/// A device like that of `r` whose memory just holds the step's tensors: a job that does not fit is reported as it would run
 /// there, with no more room for scratch than one that just fits.
 GpuSpec with_room_for_tensors(const PredictRequest& r, const PreparedStep& step) {
   GpuSpec device = r.gpu;
@@ -417,7 +417,8 @@ std::vector<double> shown_power(std::vector<double> kernel_w, const StepTimeline
   for (std::size_t k = 0; k < kernel_w.size(); ++k) {
     energy += kernel_w[k] * (timeline.kernels[k].end - timeline.kernels[k].start).in_s();
   }
-  const double shown = std::max((power.avg - power.awake).in_w(), 0.0) * timeline.step_time.in_s();
+  const double shown =
+      std::max((power.avg - power.active_idle).in_w(), 0.0) * timeline.step_time.in_s();
   for (double& watts : kernel_w) watts *= energy > 0 ? shown / energy : 0.0;
   return kernel_w;
 }
@@ -510,7 +511,7 @@ Prediction predict_step(const PredictRequest& request) {
       convolution_time_by_algorithm(result.priced, result.program, result.timeline);
   result.by_basis = time_by_basis(result.priced, result.program, result.timeline);
   result.bottleneck = find_bottleneck(result.priced, result.timeline);
-  if (result.input && paces(*result.input, step)) result.bottleneck = Bottleneck::Input;
+  if (result.input && limits(*result.input, step)) result.bottleneck = Bottleneck::Input;
   result.greatest =
       greatest_costs(graph, result.priced, result.program, result.timeline, request.num_causes);
   return result;

@@ -86,7 +86,7 @@ struct Prediction {
   MemoryPlan memory;
   PowerRange power;          ///< of the board; nothing without a GPU
   PowerCauses power_causes;  ///< of the power that the step asks for without a limit
-  /// Over the awake power, W: of each kernel of the program while it runs; sums to the mean of `power` over the step.
+  /// Over the active-idle power, W: of each kernel of the program while it runs; sums to the mean of `power` over the step.
   std::vector<double> kernel_w;
   Joules energy_per_sample{};
   std::vector<TimeShare> by_class;      ///< sums to the step time

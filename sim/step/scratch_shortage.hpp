@@ -19,7 +19,7 @@ struct ScratchShortage {
 };
 
 /// Of the step that `prediction` tells (prediction.hpp, plan_step_memory); nothing: all ops run their fastest algorithms.
-/// A step that does not fit at all is told as on a device whose memory just holds its tensors, with algorithms that find
+/// A step that does not fit at all is reported as on a device whose memory just holds its tensors, with algorithms that find
 /// room there. Pure.
 [[nodiscard]] std::optional<ScratchShortage> find_shortage(const PredictRequest& request,
                                                            const Prediction& prediction);

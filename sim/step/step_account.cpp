@@ -39,7 +39,7 @@ class Sweep {
       : rank_(rank),
         collective_w_(collective_w.in_w()),
         time_of_(rank.work.size()),
-        exchange_(rank.exchange),
+        communication_(rank.communication),
         collectives_(rank.collectives),
         host_(rank.host),
         any_work_(rank.any_work) {
@@ -52,7 +52,7 @@ class Sweep {
     std::stable_sort(edges_.begin(), edges_.end(),
                      [](const Edge& a, const Edge& b) { return a.time < b.time; });
     for (const Edge& edge : edges_) moments_.push_back(edge.time);
-    for (const auto spans : {rank.exchange, rank.collectives, rank.host, rank.any_work}) {
+    for (const auto spans : {rank.communication, rank.collectives, rank.host, rank.any_work}) {
       for (const TimeSpan& span : spans) {
         for (const Seconds at : {span.start, span.end}) {
           if (at > Seconds(0) && at < rank.step_time) moments_.push_back(at);
@@ -95,7 +95,7 @@ class Sweep {
 
   void spend(Seconds from, Seconds until) {
     const Seconds time = until - from;
-    const bool exchanges = exchange_.holds(from), on_sms = collectives_.holds(from);
+    const bool communications = communication_.holds(from), on_sms = collectives_.holds(from);
     const bool on_host = host_.holds(from), others_work = any_work_.holds(from);
     double watts = on_sms ? collective_w_ : 0.0;
     for (const std::uint32_t i : running_) {
@@ -105,11 +105,11 @@ class Sweep {
     }
     if (running_.empty()) {
       StepAccount& account = result_.account;
-      (exchanges     ? account.communication
-       : on_host     ? account.host_update
-       : others_work ? account.stragglers
-                     : account.communication) += time;
-      if (exchanges) result_.exposed += time;
+      (communications ? account.communication
+       : on_host      ? account.host_update
+       : others_work  ? account.stragglers
+                      : account.communication) += time;
+      if (communications) result_.exposed += time;
     }
     power_.kernels.push_back({from, until});
     watts_.push_back(watts);
@@ -128,7 +128,7 @@ class Sweep {
     account.stragglers += time - own;
     WorkMix share = mix;
     share.active = {};
-    account.work += share.stretch(own / whole);
+    account.work += share.slice(own / whole);
   }
 
   const RankStep& rank_;
@@ -136,7 +136,7 @@ class Sweep {
   std::vector<Edge> edges_;
   std::vector<Seconds> moments_, time_of_;
   std::vector<std::uint32_t> running_;
-  Cursor exchange_, collectives_, host_, any_work_;
+  Cursor communication_, collectives_, host_, any_work_;
   StepTimeline power_;
   std::vector<double> watts_;
   RankAccount result_;
@@ -158,7 +158,7 @@ WorkMix& WorkMix::operator+=(const WorkMix& other) {
   return *this;
 }
 
-WorkMix& WorkMix::stretch(double factor) {
+WorkMix& WorkMix::slice(double factor) {
   for (Seconds& time : by_class) time *= factor;
   for (Seconds& time : by_basis) time *= factor;
   idle *= factor;
@@ -207,9 +207,9 @@ WorkMix earlier_micro_batches(const Prediction& one_gpu) {
       early.by_basis[b] = rest(share.time, last.by_basis[b]);
     }
   }
-  const Seconds told = sum_of(early.by_basis);
-  for (Seconds& time : early.by_basis) time *= told > Seconds(0) ? kernels / told : 0.0;
-  const Joules all = (one_gpu.power.avg - one_gpu.power.awake) * timeline.step_time;
+  const Seconds reported = sum_of(early.by_basis);
+  for (Seconds& time : early.by_basis) time *= reported > Seconds(0) ? kernels / reported : 0.0;
+  const Joules all = (one_gpu.power.avg - one_gpu.power.active_idle) * timeline.step_time;
   early.active = max(all - last.active, Joules());
   return early;
 }
@@ -221,7 +221,7 @@ Seconds StepAccount::total() const {
 void StepAccount::add(const StepAccount& other, double weight) {
   WorkMix mix = other.work;
   mix.active *= weight;
-  work += mix.stretch(weight);
+  work += mix.slice(weight);
   communication += other.communication * weight;
   host_update += other.host_update * weight;
   stragglers += other.stragglers * weight;
@@ -274,17 +274,18 @@ PowerRange power_in_job(const PowerRange& alone, Seconds step_alone, Joules acti
                         const Windows& active_w, Seconds step) {
   PowerRange power = alone;
   if (!(step > Seconds(0))) return power;
-  const Watts awake = alone.awake;
-  const Joules own = (alone.avg - awake) * step_alone;
+  const Watts active_idle = alone.active_idle;
+  const Joules own = (alone.avg - active_idle) * step_alone;
   const double done = own > Joules(0) ? std::min(1.0, active / own) : 1.0;
-  const Joules wanted = (alone.demand - awake) * step_alone * done + max(active - own, Joules());
-  power.demand = awake + wanted / step;
-  const Watts most = alone.holds_limit ? max(alone.limit, awake) : Watts(1e9);
-  power.avg = min(awake + active / step, most);
+  const Joules wanted =
+      (alone.demand - active_idle) * step_alone * done + max(active - own, Joules());
+  power.demand = active_idle + wanted / step;
+  const Watts most = alone.holds_limit ? max(alone.limit, active_idle) : Watts(1e9);
+  power.avg = min(active_idle + active / step, most);
   const Range windows = active_w.range();
-  const double scale = active > Joules(0) ? (power.avg - awake) / (active / step) : 0.0;
-  power.min = min(power.avg, awake + Watts(scale * windows.min));
-  power.max = max(power.avg, min(awake + Watts(scale * windows.max), most));
+  const double scale = active > Joules(0) ? (power.avg - active_idle) / (active / step) : 0.0;
+  power.min = min(power.avg, active_idle + Watts(scale * windows.min));
+  power.max = max(power.avg, min(active_idle + Watts(scale * windows.max), most));
   power.throttles = power.throttles && power.demand >= power.limit;
   return power;
 }
@@ -292,14 +293,14 @@ PowerRange power_in_job(const PowerRange& alone, Seconds step_alone, Joules acti
 PowerRange mean_board(std::span<const PowerRange> boards, std::span<const double> weights) {
   if (boards.empty()) return {};
   PowerRange mean = boards.front();
-  mean.idle = mean.awake = mean.avg = mean.limit = mean.demand = Watts();
+  mean.idle = mean.active_idle = mean.avg = mean.limit = mean.demand = Watts();
   mean.clock = Hertz();
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   for (std::size_t i = 0; i < boards.size(); ++i) {
     const PowerRange& board = boards[i];
     const double weight = weights[i] / sum;
     mean.idle += board.idle * weight;
-    mean.awake += board.awake * weight;
+    mean.active_idle += board.active_idle * weight;
     mean.avg += board.avg * weight;
     mean.limit += board.limit * weight;
     mean.demand += board.demand * weight;
@@ -316,7 +317,9 @@ PowerRange mean_board(std::span<const PowerRange> boards, std::span<const double
 
 PowerRange power_with_wait(PowerRange power, Seconds step, Seconds more) {
   const double share = step / (step + more);
-  const auto less = [&](Watts watts) { return power.awake + (watts - power.awake) * share; };
+  const auto less = [&](Watts watts) {
+    return power.active_idle + (watts - power.active_idle) * share;
+  };
   power.avg = less(power.avg);
   power.demand = less(power.demand);
   power.min = less(power.min);

@@ -22,12 +22,12 @@ struct WorkMix {
   std::array<Seconds, kKernelClassCount> by_class{};
   std::array<Seconds, kBasisCount> by_basis{};  ///< the same time
   Seconds idle{};
-  Joules active{};  ///< of the board, over its awake power
+  Joules active{};  ///< of the board, over its active-idle power
 
   void add(KernelClass kernel_class, cost::Basis basis, Seconds time, Joules energy = {});
   WorkMix& operator+=(const WorkMix& other);
   /// Takes so many times as long, for the same work.
-  WorkMix& stretch(double factor);
+  WorkMix& slice(double factor);
   [[nodiscard]] Seconds kernels() const;
   [[nodiscard]] Seconds total() const { return kernels() + idle; }
 };
@@ -41,7 +41,7 @@ void add_kernel(WorkMix& mix, const Prediction& one_gpu, std::uint32_t k, Second
 /// Where the time of a job's step goes, of the mean rank. Each moment of a rank's step counts once:
 ///   - while kernels of the network run: to their classes (kernels that overlap share the moment evenly)
 ///   - while the rank waits for its own host between them: idle
-///   - else, while anything is exchanged: communication, that nothing hides
+///   - else, while anything is communicated: communication, that nothing hides
 ///   - else, while a CPU adds or updates: host_update
 ///   - else, while other ranks compute, and as far as the rank is faster than the slowest: stragglers
 ///   - else gradients wait to be noticed: communication. Waiting for the loader is told apart: input
@@ -70,34 +70,34 @@ struct WorkSpan {
   TimeSpan span;
   const WorkMix* mix = nullptr;
   double part = 1;        ///< of the mix's work that is done in it
-  double straggling = 1;  ///< it is told so many times longer than the mean rank takes
+  double straggling = 1;  ///< it is reported so many times longer than the mean rank takes
 };
 
 /// What one rank does in a step, and what goes on around it: spans that are merged and sorted by time.
 struct RankStep {
   Seconds step_time{};
   std::vector<WorkSpan> work;
-  std::span<const TimeSpan> exchange;     ///< anything on its way
-  std::span<const TimeSpan> collectives;  ///< of it: kernels of collectives that run on this rank
-  std::span<const TimeSpan> host;         ///< additions and updates on CPUs
-  std::span<const TimeSpan> any_work;     ///< some rank works
+  std::span<const TimeSpan> communication;  ///< anything on its way
+  std::span<const TimeSpan> collectives;    ///< of it: kernels of collectives that run on this rank
+  std::span<const TimeSpan> host;           ///< additions and updates on CPUs
+  std::span<const TimeSpan> any_work;       ///< some rank works
 };
 
 struct RankAccount {
   StepAccount account;
-  Seconds exposed{};  ///< exchange that hides behind nothing of the rank
-  Windows active_w;   ///< over the awake power, W
+  Seconds exposed{};  ///< communication that hides behind nothing of the rank
+  Windows active_w;   ///< over the active-idle power, W
 };
-/// `collective_w`: what a collective's kernels draw while they run, over the awake power.
+/// `collective_w`: what a collective's kernels draw while they run, over the active-idle power.
 [[nodiscard]] RankAccount account_rank(const RankStep& rank, Watts collective_w);
 
-/// What the kernels of collectives draw on one GPU while they run, over the awake power: `channels` blocks, each on an SM of
+/// What the kernels of collectives draw on one GPU while they run, over the active-idle power: `channels` blocks, each on an SM of
 /// its own, that read and write what an edge of the ring carries, once each.
 [[nodiscard]] Watts collective_power(Bytes edge_bytes, Seconds busy, int channels,
                                      const GpuSpec& gpu, const CostProfile& profile);
 
-/// Power of a board that does the work of `alone` in a step of another length, from what it draws over the awake power. It
-/// waits awake. A limit that holds alone holds here too: collectives beside kernels at the limit are not told to raise it.
+/// Power of a board that does the work of `alone` in a step of another length, from what it draws over the active-idle power. It
+/// waits active-idle. A limit that holds alone holds here too: collectives beside kernels at the limit are not told to raise it.
 [[nodiscard]] PowerRange power_in_job(const PowerRange& alone, Seconds step_alone, Joules active,
                                       const Windows& active_w, Seconds step);
 /// The mean board: average, demand and settings by `weights`, least and greatest of all.

@@ -30,7 +30,7 @@ class PeriodicIntegral {
   /// From 0 to `time`.
   [[nodiscard]] double until(double time) const {
     const double periods = std::floor(time / period_);
-    // A hair below zero where the division rounded up to a whole number.
+    // A hair below zero where the parallel layout rounded up to a whole number.
     const double rest = std::max(0.0, time - periods * period_);
     const auto after = std::upper_bound(at_.begin(), at_.end(), rest,
                                         [](double t, const Point& p) { return t < p.time; });

@@ -44,7 +44,7 @@ TEST_CASE("a cluster file that cannot be is refused in one line") {
   const TemporaryFolder folder;
   const std::string file = folder.path() / "cluster.textproto";
   write_file(file, kGood);
-  check_answers(use(file));
+  check_reports(use(file));
   struct Row {
     const char* what;
     std::string content;
@@ -118,13 +118,13 @@ TEST_CASE(
   const TemporaryFolder folder;
   const std::string file = folder.path() / "cluster.textproto";
   write_file(file, kGood);
-  check_answers({"predict", "alexnet", "--gpu", "v100", "--cluster", file});
+  check_reports({"predict", "alexnet", "--gpu", "v100", "--cluster", file});
   const std::vector<std::string> sharded = {"predict", "gpt2", "--gpu",     "a100",
                                             "--tp",    "2",    "--cluster", file};
   check_refuses(sharded);  // two kinds of nodes
   const std::string alike = "group { name: \"a\" machine: \"dgx_a100\" count: 2 }\n";
   write_file(file, alike);
-  check_answers(sharded);
+  check_reports(sharded);
   write_file(file, alike + "group { name: \"b\" machine: \"dgx_a100\" compute_time_factor: 1.3 }");
   check_refuses(sharded);
 }
@@ -135,7 +135,7 @@ TEST_CASE("leaves that cannot be are refused") {
   const std::string group = "group { name: \"a\" machine: \"dgx_a100\" count: 8 }\n";
   write_file(file,
              group + "network { nodes_per_leaf: 4 oversubscription: 2 rail_optimized: true }");
-  check_answers(use(file));
+  check_reports(use(file));
   for (const char* network :
        {"nodes_per_leaf: 0", "nodes_per_leaf: -4", "oversubscription: 2", "rail_optimized: true",
         "nodes_per_leaf: 4 oversubscription: 0", "nodes_per_leaf: 4 oversubscription: 0.5",
@@ -175,7 +175,7 @@ TEST_CASE("flags of clusters that make no sense are refused") {
   const TemporaryFolder folder;
   const std::string file = folder.path() / "cluster.textproto";
   write_file(file, kGood);
-  check_answers({"collectives", "--machine", "dgx1_v100", "--gpus", "16", "--nodes", "2"});
+  check_reports({"collectives", "--machine", "dgx1_v100", "--gpus", "16", "--nodes", "2"});
   const std::vector<std::vector<std::string>> rows = {
       {},
       {"--gpus", "8"},
@@ -213,11 +213,11 @@ TEST_CASE("flags of clusters that make no sense are refused") {
   }
 }
 
-TEST_CASE("more GPUs, nodes or servers than there are are refused by every verb") {
+TEST_CASE("more GPUs, nodes or servers than there are are refused by every subcommand") {
   const TemporaryFolder folder;
   const std::string file = folder.path() / "cluster.textproto";
   write_file(file, "group { name: \"a\" machine: \"dgx1_v100\" count: 2 }\n");
-  const std::vector<std::vector<std::string>> verbs = {
+  const std::vector<std::vector<std::string>> subcommands = {
       {"cluster"},
       {"collectives"},
       {"predict", "alexnet", "--gpu", "v100"},
@@ -239,9 +239,9 @@ TEST_CASE("more GPUs, nodes or servers than there are are refused by every verb"
       {"--machine", "dgx1_v100", "--nodes", "0"},
       {"--machine", "dgx1_v100", "--nodes", "1000001"},
   };
-  for (const std::vector<std::string>& verb : verbs) {
+  for (const std::vector<std::string>& subcommand : subcommands) {
     for (const std::vector<std::string>& row : rows) {
-      std::vector<std::string> arguments = verb;
+      std::vector<std::string> arguments = subcommand;
       arguments.insert(arguments.end(), row.begin(), row.end());
       std::string what;
       for (const std::string& word : arguments) what += word + " ";

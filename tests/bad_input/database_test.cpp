@@ -47,7 +47,7 @@ TEST_CASE("databases that are made to harm end in one line, quickly") {
   const TemporaryFolder folder;
   const fs::path path = folder.path() / "hostile.sqlite";
   make_database(path, tables(100));
-  check_answers({"trace", "summary", path});
+  check_reports({"trace", "summary", path});
   const std::string endless =
       "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n) SELECT i AS ";
   struct Row {
@@ -87,7 +87,7 @@ TEST_CASE("what a database computes is not computed for it") {
                 "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, streamId "
                 "INTEGER AS (length(hex(zeroblob(400000000)))));"
                 "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL (start, end) VALUES (1, 2), (3, 4);");
-  check_answers({"trace", "summary", path});
+  check_reports({"trace", "summary", path});
 }
 
 TEST_CASE("databases with damaged pages end in good order, and nothing stands beside them") {

@@ -12,7 +12,7 @@
 #include "tests/bad_input/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-// What has no end of its own, or none that anybody would wait for, is told in one line.
+// What has no end of its own, or none that anybody would wait for, is reported in one line.
 
 namespace tracecast::test {
 namespace {
@@ -131,11 +131,11 @@ TEST_CASE("what is no regular file is not waited for") {
     // A point of a sweep is refused, and the others are answered.
     write_file(grid, "predict { network: [\"" + (file == "/dev/zero" ? file : file) +
                          "\", \"alexnet\"] gpu: \"t4\" }");
-    const ProcessResult swept =
+    const ProcessResult rasterized =
         run({"sweep", grid, "-o", folder.path() / "results.db", "--format", "json"});
-    CAPTURE(swept.err);
-    CHECK_FALSE(swept.timed_out);
-    CHECK(swept.exit_code == 0);
+    CAPTURE(rasterized.err);
+    CHECK_FALSE(rasterized.timed_out);
+    CHECK(rasterized.exit_code == 0);
     check_refused(run({"sweep", grid, "-o", pipe}), "not a regular file");
   }
 }

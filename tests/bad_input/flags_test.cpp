@@ -12,7 +12,7 @@ TEST_SUITE_BEGIN("bad_input/flags");
 
 TEST_CASE("flags that make no sense are refused") {
   const std::vector<std::string> good = {"predict", "alexnet", "--gpu", "v100_sxm2_16gb"};
-  check_answers(good);
+  check_reports(good);
   const std::vector<std::vector<std::string>> additions = {
       {"--batch", "0"},
       {"--batch", "-1"},

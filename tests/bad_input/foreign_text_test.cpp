@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_told(const std::string& text) { return text.find("owned") != std::string::npos; }
+bool is_reported(const std::string& text) { return text.find("owned") != std::string::npos; }
 
 /// A profile of PyTorch's with the name wherever one can stand.
 std::string kineto(std::string_view name) {
@@ -47,7 +47,7 @@ std::string kineto(std::string_view name) {
          R"({"ph":)" + n + R"(,"cat":)" + n + R"(,"name":)" + n + R"(,"ts":1,"dur":)" + n + "}]}";
 }
 
-/// Every verb of `trace` that reads one recording.
+/// Every subcommand of `trace` that reads one recording.
 std::string check_trace_inert(const fs::path& file) {
   CAPTURE(file.filename().string());
   std::string all = check_formats_inert({"trace", "summary", file});
@@ -85,10 +85,10 @@ TEST_CASE("names in PyTorch profiles command no terminal, no spreadsheet, and br
     CAPTURE(is_utf8);
     const fs::path file = folder.path() / "trace.json";
     write_file(file, kineto(std::string(kHostile) + std::string(is_utf8 ? "" : kNoUtf8)));
-    CHECK(is_told(check_trace_inert(file)));
+    CHECK(is_reported(check_trace_inert(file)));
     const ProcessResult chrome =
         run_tracecast({"trace", "convert", file, "--to", "chrome", "-o", "-"});
-    CHECK(is_told(chrome.out));
+    CHECK(is_reported(chrome.out));
     check_inert(chrome, "json");
     for (const std::string target : {"perfetto", "chakra", "tracecast"}) {
       CAPTURE(target);
@@ -97,7 +97,7 @@ TEST_CASE("names in PyTorch profiles command no terminal, no spreadsheet, and br
           run_tracecast({"trace", "convert", file, "--to", target, "-o", out});
       CHECK(converted.exit_code == 0);
       check_inert(converted, "text");
-      if (target != "perfetto") CHECK(is_told(check_formats_inert({"trace", "summary", out})));
+      if (target != "perfetto") CHECK(is_reported(check_formats_inert({"trace", "summary", out})));
     }
     const fs::path replayed = folder.path() / "replayed.json";
     check_inert(run_tracecast({"trace", "replay", file, "--as-recorded", "--trace", replayed}), "");
@@ -141,7 +141,7 @@ TEST_CASE("names in execution traces, nvprof's logs, kernel lists and SQLite com
   for (const Row& row : rows) {
     write_file(folder.path() / row.file, row.content);
     CAPTURE(std::string(row.file));
-    CHECK(is_told(check_formats_inert({"trace", "summary", folder.path() / row.file})) ==
+    CHECK(is_reported(check_formats_inert({"trace", "summary", folder.path() / row.file})) ==
           row.is_shown);
     check_formats_inert({"trace", "diff", folder.path() / row.file, folder.path() / row.file});
   }
@@ -175,7 +175,7 @@ TEST_CASE("names in execution traces, nvprof's logs, kernel lists and SQLite com
   sqlite3_free(name);
   REQUIRE(sqlite3_exec(database, sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK);
   sqlite3_close(database);
-  CHECK(is_told(check_trace_inert(sqlite)));
+  CHECK(is_reported(check_trace_inert(sqlite)));
 }
 
 TEST_CASE("names in ONNX files command nothing, however the network is shown") {
@@ -204,9 +204,9 @@ TEST_CASE("names in ONNX files command nothing, however the network is shown") {
       CAPTURE(stage);
       CHECK(dump.exit_code == 0);
       check_inert(dump, "text");
-      CHECK(is_told(dump.out));
+      CHECK(is_reported(dump.out));
     }
-    CHECK(is_told(all));
+    CHECK(is_reported(all));
     const fs::path trace = folder.path() / "trace.json";
     check_inert(run_tracecast(with({"--trace", trace})), "text");
     check_inert({.exit_code = 0, .out = read_file(trace, 1 << 22), .err = ""}, "json");
@@ -228,9 +228,9 @@ TEST_CASE("names and sources in specs and cluster files command nothing") {
   replace("alias: \"t4_16gb\"", "");
   replace("title: \"NVIDIA Turing GPU Architecture Whitepaper WP-09183-001\"", "title: " + name);
   write_file(folder.path() / "invented.textproto", spec);
-  CHECK(is_told(check_formats_inert({"gpus", "--hwspecs", folder.path()})));
-  CHECK(is_told(check_formats_inert({"gpus", "invented", "--hwspecs", folder.path()})));
-  CHECK(is_told(check_formats_inert(
+  CHECK(is_reported(check_formats_inert({"gpus", "--hwspecs", folder.path()})));
+  CHECK(is_reported(check_formats_inert({"gpus", "invented", "--hwspecs", folder.path()})));
+  CHECK(is_reported(check_formats_inert(
       {"predict", "alexnet", "--gpu", "invented", "--batch", "2", "--hwspecs", folder.path()})));
   check_formats_inert(
       {"colocate", "alexnet:2", "alexnet:2", "--gpu", "invented", "--hwspecs", folder.path()});
@@ -258,9 +258,9 @@ TEST_CASE("ids of jobs, offers, groups and rules of plans and schedules command 
   const std::string prices =
       put("prices", "id: " + name + " name: " + name + " date: " + name + " offer { id: " + name +
                         " gpu: \"v100\" usd_per_hour: 3 note: " + name + " }");
-  CHECK(is_told(check_formats_inert(
+  CHECK(is_reported(check_formats_inert(
       {"plan", jobs, "--catalogue", prices, "--deadline", "60d", "--worlds", "10"})));
-  CHECK(is_told(
+  CHECK(is_reported(
       check_formats_inert({"plan", jobs, "--fleet", own, "--deadline", "600d", "--worlds", "10"})));
   const std::string trace =
       put("jobs.csv", "job_id,submit_s,num_gpu,duration_s\n" + raw_csv(kHostile) + ",0,1,100\n");
@@ -343,24 +343,24 @@ TEST_CASE("cells of measured tables command nothing, judged or skipped") {
     rows += '\n';
   }
   write_file(table, header + rows);
-  CHECK(is_told(check_formats_inert({"validate", table})));
+  CHECK(is_reported(check_formats_inert({"validate", table})));
   check_inert(run_tracecast({"validate", table, "--only", "gpu=" + std::string(kHostile)}), "text");
 
   write_file(table, raw_csv(kHostile) + ",b\n1,2\n");
   check_inert(run_tracecast({"validate", table}), "text");
 
   const fs::path kernels = folder.path() / "gemm.csv";
-  std::string products =
+  std::string gemms =
       "source,gpu,dtype,op,pass,batch,m,n,k,trans_a,trans_b,layout,kernel,time_us,timing,framework,"
       "clock_mhz,tflops,gbps,suspect,split,note\n";
   for (int i = 1; i <= 40; ++i) {
-    products += raw_csv(kHostile) + ",t4,fp32,gemm,forward,1,512,512," + std::to_string(64 * i) +
-                ",N,N,row," + raw_csv(kHostile) + "," + std::to_string(50 * i) + ",events,cuda," +
-                ",,,,," + raw_csv(kHostile) + "\n";
+    gemms += raw_csv(kHostile) + ",t4,fp32,gemm,forward,1,512,512," + std::to_string(64 * i) +
+             ",N,N,row," + raw_csv(kHostile) + "," + std::to_string(50 * i) + ",events,cuda," +
+             ",,,,," + raw_csv(kHostile) + "\n";
   }
-  write_file(kernels, products + raw_csv(kHostile) + "\n");
+  write_file(kernels, gemms + raw_csv(kHostile) + "\n");
   for (const std::string format : {"text", "json"})
-    check_inert(run_tracecast({"calibrate", "--from", kernels, "--no-spread", "--list-refused",
+    check_inert(run_tracecast({"calibrate", "--from", kernels, "--no-uncertainty", "--list-refused",
                                "--format", format}),
                 format);
 }

@@ -17,7 +17,7 @@ inline constexpr std::string_view kHostileLine =
     "=evil\x1b]0;owned\x07\x1b[31m\x7f\u009b2J\u202Eabc\u2066";
 /// The same without C0 controls, for formats that refuse those.
 inline constexpr std::string_view kHostileText = "=evil,\"owned\u009b2J\u202Eabc\u2066";
-/// The C1 control as a lone byte, and other bytes that are no UTF-8.
+/// The C1 control as a single byte, and other bytes that are no UTF-8.
 inline constexpr std::string_view kNoUtf8 =
     "\x9b"
     "31m\xff\xc3";

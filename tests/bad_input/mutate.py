@@ -168,7 +168,7 @@ FLEET = b"""group { name: "a" count: 2 gpus: 4 gpu: "v100_sxm2_16gb" usd_per_gpu
 failures { node_mtbf_hours: 5000 gpu_mtbf_hours: 50000 checkpoint_interval_s: 600 restart_s: 60 }
 """
 RULES = b"""id: "mine" source: "made up" round_s: 60 shares_round_s: 60 least_between_decisions_s: 10 decides_ahead: 0.1 start_charge: WHEN_STARTED start_s: 5
-run_time_factor: 1.1 placement: MACHINES spread_run_time_factor: 1.5 queue_limit_gpu_s: 100 queue_limit_gpu_s: 1000 allox_reach: 0.5
+run_time_factor: 1.1 placement: MACHINES scattered_run_time_factor: 1.5 queue_limit_gpu_s: 100 queue_limit_gpu_s: 1000 allox_reach: 0.5
 """
 CLUSTER = b"""id: "c" group { name: "g" count: 2 machine: "dgx1_v100" gpus: 4 compute_time_factor: 1.1 start_jitter_us: 5 switch: "s"
 slow_link { a: "gpu0" b: "gpu1" bandwidth_factor: 0.5 } }
@@ -221,7 +221,7 @@ def spec(kind, name, command):
     return Case(f"{kind} spec", [*command, *FOLDER], [(f"{kind}/{name}.textproto", source(f"hwspecs/{kind}/{name}.textproto"))])
 
 
-def swept(program):
+def rasterized(program):
     """A file of results, as `sweep` makes it."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -233,7 +233,7 @@ def swept(program):
 def cases(program):
     first = {kind: sorted((ROOT / "hwspecs" / kind).glob("*.textproto")) for kind in (
         "channel", "dataset", "pipeline", "framework", "collective", "job", "engine", "training_software", "strategy", "launcher", "mlperf",
-        "published", "release", "disk", "sharing", "pace", "calls", "host")}
+        "published", "release", "disk", "sharing", "efficiency", "calls", "host")}
     serve = ["serve", "llama3_8b", "--gpu", "h100_sxm5_80gb", "--input", "64", "--output", "8", "--requests", "20", "--concurrency", "2"]
     sharded = ["predict", "gpt2", "--gpu", "a100", "--gpus", "4", "--tp", "2", "--micro-batch", "1", "--global-batch", "8"]
     servers = ["predict", "vgg16", "--gpu", "v100", "--nodes", "3", "--servers", "1", "--framework", "tensorflow", "--batch", "8"]
@@ -257,7 +257,7 @@ def cases(program):
             "framework": [*PREDICT, "--framework", "STEM"], "pipeline": [*PREDICT, "--data", "imagenet", "--pipeline", "STEM"],
             "dataset": [*PREDICT, "--data", "STEM"], "disk": [*PREDICT, "--data", "imagenet", "--disk", "STEM"],
             "channel": [*servers, "--channel", "STEM"], "collective": ["predict", "alexnet", *MANY], "strategy": ["predict", "alexnet", *MANY],
-            "engine": serve, "training_software": sharded, "job": ["predict", "job:STEM", "--gpu", "t4"], "pace": ["collectives", "--gpu",
+            "engine": serve, "training_software": sharded, "job": ["predict", "job:STEM", "--gpu", "t4"], "efficiency": ["collectives", "--gpu",
             "v100_sxm2_16gb", "--machine", "dgx1_v100"], "sharing": ["colocate", "alexnet:4", "alexnet:8", "--gpu", "t4"],
             "host": ["predict", "alexnet", *MANY], "launcher": servers, "release": PREDICT, "calls": PREDICT,
             "mlperf": ["validate", "FOLDER/core.csv"], "published": ["validate", "FOLDER/core.csv"]}.items():
@@ -282,7 +282,7 @@ def cases(program):
     yield Case("benchmark result", ["serve", "llama3_8b", "--gpu", "h100", "--measured", "FILE"], [("result.json", RESULT)], 2)
     yield Case("genai-perf result", ["serve", "llama3_8b", "--gpu", "h100", "--measured", "FILE"], [("result.json", GENAI)])
     yield Case("grid", ["sweep", "FILE", "-o", "FOLDER/out.db", "--threads", "1"], [("grid.textproto", GRID)], 2)
-    yield Case("store", ["sweep", "FOLDER/grid.textproto", "-o", "FILE", "--threads", "1"], [("out.db", swept(program)), ("grid.textproto", ONE)])
+    yield Case("store", ["sweep", "FOLDER/grid.textproto", "-o", "FILE", "--threads", "1"], [("out.db", rasterized(program)), ("grid.textproto", ONE)])
     yield Case("results", ["query", "FILE", "SELECT * FROM t"], [("results.db", database(RESULTS))], formats=("table", "json", "csv"))
     yield Case("SQL", ["query", "FOLDER/results.db", SQL], [("results.db", database(RESULTS))], 3, formats=("table", "json", "csv"))
     for name, content, weight in (("k.json", kineto(), 2), ("k.json.gz", gzip.compress(kineto(), mtime=0), 1), ("n.csv", NVPROF, 2), ("l.csv",
@@ -294,7 +294,7 @@ def cases(program):
     yield Case("trace compared", ["trace", "diff", "FILE", "FOLDER/b.json"], [("a.json", kineto()), ("b.json", kineto())])
     yield Case("table", ["validate", "FILE"], [("table.csv", CORE)], 2)
     yield Case("kernel table", ["validate", "FILE"], [("gemm.csv", GEMM)])
-    yield Case("kernels", ["calibrate", "--from", "FILE", "--no-spread"], [("gemm.csv", GEMM)], formats=("text", "json"))
+    yield Case("kernels", ["calibrate", "--from", "FILE", "--no-uncertainty"], [("gemm.csv", GEMM)], formats=("text", "json"))
     # Words of the command line alone.
     for command in (PREDICT, ["predict", "alexnet", *MANY], sharded, servers, serve, [*serve[:-2], "--rate", "4/s", "--arrivals", "bursty"],
                     ["serve", "llama3_8b", "--gpu", "h100", "--batch", "4", "--context", "4096", "--memory-share", "0.9"],

@@ -130,7 +130,7 @@ TEST_CASE(
       if (word.starts_with("FOLDER/")) word = (folder.path() / word.substr(7)).string();
     }
     write_file(file, given.content);
-    check_answers(command);
+    check_reports(command);
     int numbers = 0;
     const std::size_t header = what.ends_with(".csv") ? given.content.find('\n') : 0;
     for (std::sregex_iterator at(given.content.begin() + static_cast<std::ptrdiff_t>(header),

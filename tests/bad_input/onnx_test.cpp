@@ -25,7 +25,7 @@ std::string with(const std::function<void(Model&)>& change) {
 }
 
 /// A network of one op from `image` to `logits`.
-std::string lone(const Dims& image, const Message& op, const std::vector<Message>& weights = {}) {
+std::string single(const Dims& image, const Message& op, const std::vector<Message>& weights = {}) {
   Model model;
   model.inputs = {value_info("image", image)};
   model.outputs = {value_info("logits", {1})};
@@ -80,7 +80,7 @@ TEST_CASE("the network that the broken ones start from is fine") {
   const TemporaryFolder folder;
   const std::string path = folder.path() / "network.onnx";
   write_file(path, small_network().bytes());
-  check_answers({"predict", path, "--gpu", "v100_sxm2_16gb", "--batch", "2"});
+  check_reports({"predict", path, "--gpu", "v100_sxm2_16gb", "--batch", "2"});
 }
 
 TEST_CASE("files that are no ONNX file are refused") {
@@ -211,25 +211,25 @@ TEST_CASE("attributes that cannot be are refused") {
       {"a kernel shape that contradicts the filter", conv({attribute("kernel_shape", Dims{5, 5})})},
       {"a convolution without a filter",
        with([](Model& model) { model.nodes[0] = node("Conv", {"image"}, {"conv"}); })},
-      {"pooling without a kernel", lone(image, node("MaxPool", {"image"}, {"logits"}))},
-      {"a pooling kernel of 0", lone(image, node("MaxPool", {"image"}, {"logits"},
-                                                 {attribute("kernel_shape", Dims{0, 0})}))},
-      {"a permutation that is none", lone(image, node("Transpose", {"image"}, {"logits"},
-                                                      {attribute("perm", Dims{0, 0, 1, 9})}))},
+      {"pooling without a kernel", single(image, node("MaxPool", {"image"}, {"logits"}))},
+      {"a pooling kernel of 0", single(image, node("MaxPool", {"image"}, {"logits"},
+                                                   {attribute("kernel_shape", Dims{0, 0})}))},
+      {"a permutation that is none", single(image, node("Transpose", {"image"}, {"logits"},
+                                                        {attribute("perm", Dims{0, 0, 1, 9})}))},
       {"an axis beyond the rank",
-       lone(image, node("Concat", {"image", "image"}, {"logits"}, {attribute("axis", 7)}))},
+       single(image, node("Concat", {"image", "image"}, {"logits"}, {attribute("axis", 7)}))},
       {"a reshape to another number of elements",
-       lone(image, node("Reshape", {"image", "shape"}, {"logits"}), {constant("shape", {1, 7})})},
-      {"a reshape with two unknowns",
-       lone(image, node("Reshape", {"image", "shape"}, {"logits"}), {constant("shape", {-1, -1})})},
+       single(image, node("Reshape", {"image", "shape"}, {"logits"}), {constant("shape", {1, 7})})},
+      {"a reshape with two unknowns", single(image, node("Reshape", {"image", "shape"}, {"logits"}),
+                                             {constant("shape", {-1, -1})})},
       {"a reshape whose shape is huge and absent",
-       lone(image, node("Reshape", {"image", "shape"}, {"logits"}),
-            {weight("shape", {kHuge}, kInt64)})},
+       single(image, node("Reshape", {"image", "shape"}, {"logits"}),
+              {weight("shape", {kHuge}, kInt64)})},
       {"shapes that do not broadcast",
-       lone(image, node("Add", {"image", "bias"}, {"logits"}), {weight("bias", {5})})},
+       single(image, node("Add", {"image", "bias"}, {"logits"}), {weight("bias", {5})})},
       {"parts that do not add up",
-       lone(image, node("Split", {"image", "parts"}, {"logits", "rest"}, {attribute("axis", 1)}),
-            {constant("parts", {3, 3})})},
+       single(image, node("Split", {"image", "parts"}, {"logits", "rest"}, {attribute("axis", 1)}),
+              {constant("parts", {3, 3})})},
   });
 }
 

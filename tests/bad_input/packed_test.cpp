@@ -50,14 +50,14 @@ TEST_CASE("an archive of packed ranks is read by every command that reads traces
   write_file(path, tar_member("./run/", "", '5') + tar_member("./run/rank0.json.gz", packed) +
                        tar_member("./run/rank1.json.gz", packed) + tar_member("notes", "text") +
                        std::string(1024, '\0'));
-  check_answers({"trace", "summary", path});
-  check_answers({"trace", "replay", path, "--as-recorded"});
-  check_answers({"trace", "diff", path, path});
+  check_reports({"trace", "summary", path});
+  check_reports({"trace", "replay", path, "--as-recorded"});
+  check_reports({"trace", "diff", path, path});
   const fs::path out = folder.path() / "ranks.tctrace";
   const ProcessResult result =
       run_tracecast({"trace", "convert", path, "--to", "tracecast", "-o", out});
   CHECK(result.exit_code == 0);
-  check_answers({"trace", "summary", out});
+  check_reports({"trace", "summary", out});
 }
 
 TEST_CASE("archives and packed files that are broken or made to harm end in one line") {
@@ -208,19 +208,19 @@ TEST_CASE("many threads, streams and ranks cost time in proportion") {
   write_file(path, trace(kCount, [&](int i) {
                return call(i, "cudaLaunchKernel", i, 10 * i, i + 1) + kernel(7, 10 * i + 5, i + 1);
              }));
-  check_answers({"trace", "summary", path});
+  check_reports({"trace", "summary", path});
   write_file(path, trace(kCount / 2, [&](int i) {
                return call(i, "cudaLaunchKernel", 1, 10 * i, 2 * i + 1) +
                       kernel(i, 10 * i + 2, 2 * i + 1) +
                       call(1, "cudaDeviceSynchronize", 1, 10 * i + 4, 2 * i + 2);
              }));
-  check_answers({"trace", "summary", path});
+  check_reports({"trace", "summary", path});
   check_refuses({"trace", "replay", path, "--as-recorded"});
   std::string ranks;
   for (int i = 0; i < 30'000; ++i)
     ranks += tar_member("rank" + std::to_string(i) + ".json", kTrace);
   write_file(path, ranks);
-  check_answers({"trace", "summary", path});
+  check_reports({"trace", "summary", path});
 }
 
 }  // namespace tracecast::test

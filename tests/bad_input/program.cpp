@@ -30,7 +30,7 @@ void check_refuses(const std::vector<std::string>& arguments) {
   CHECK(is_refusal(result));
 }
 
-void check_answers(const std::vector<std::string>& arguments) {
+void check_reports(const std::vector<std::string>& arguments) {
   const ProcessResult result = run_tracecast(arguments);
   CAPTURE(describe(result));
   CHECK(result.exit_code == 0);
@@ -40,8 +40,8 @@ void check_answers(const std::vector<std::string>& arguments) {
 void check_survives(const std::vector<std::string>& arguments) {
   const ProcessResult result = run_tracecast(arguments);
   CAPTURE(describe(result));
-  const bool answered = result.exit_code == 0 || result.exit_code == 1;
-  const bool in_good_order = answered ? !result.out.empty() : is_refusal(result);
+  const bool reported = result.exit_code == 0 || result.exit_code == 1;
+  const bool in_good_order = reported ? !result.out.empty() : is_refusal(result);
   CHECK(in_good_order);
 }
 

@@ -20,7 +20,7 @@ inline constexpr bool kMeasuresMemory = true;
 void check_refuses(const std::vector<std::string>& arguments);
 
 /// Checks that tracecast answers: exit code 0, an answer on stdout.
-void check_answers(const std::vector<std::string>& arguments);
+void check_reports(const std::vector<std::string>& arguments);
 
 /// Checks that tracecast takes it in good order whatever the input: it answers (0, or 1: the answer
 /// is no), or refuses in one line; in time, in memory, without a crash.

@@ -64,7 +64,7 @@ TEST_SUITE_BEGIN("bad_input/spec");
 TEST_CASE("the spec that the broken ones start from is fine") {
   SpecFolder folder;
   folder.write("invented.textproto", invented_gpu());
-  check_answers(folder.use("invented"));
+  check_reports(folder.use("invented"));
 }
 
 TEST_CASE("a spec with an absurd or missing value is refused, whichever value it is") {
@@ -137,7 +137,7 @@ TEST_CASE("a cost profile with an absurd, missing or repeated parameter is refus
   const std::string path = folder.path() / "profile.textproto";
   const std::vector<std::string> use = {"predict", "alexnet", "--gpu", "t4", "--profile", path};
   write_file(path, good);
-  check_answers(use);
+  check_reports(use);
 
   std::smatch match;
   REQUIRE(std::regex_search(good, match,
@@ -215,7 +215,7 @@ TEST_CASE(
   SpecFolder good;
   good.write("invented.textproto", variant("invented", "t4"));
   good.write("other.textproto", variant("other", "invented"));
-  check_answers(good.use("other"));
+  check_reports(good.use("other"));
 }
 
 TEST_SUITE_END();

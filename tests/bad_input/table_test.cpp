@@ -29,7 +29,7 @@ TEST_CASE("the table that the broken ones start from is fine") {
   const TemporaryFolder folder;
   const std::string path = folder.path() / "table.csv";
   write_file(path, kHeader + row("1", "64", "1000"));
-  check_answers({"validate", path});
+  check_reports({"validate", path});
 }
 
 TEST_CASE("tables that are broken are refused") {

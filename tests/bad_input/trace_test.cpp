@@ -38,7 +38,7 @@ TEST_CASE("gigabytes in one string, or a million brackets, end in one line and l
   check_refuses({"trace", "summary", path});
   // The same string where nobody wants it costs no memory; as long as no recording packs, it costs no time either.
   write_packed(path, R"({"comment": ")", megabyte, 60, R"(", "traceEvents": []})");
-  check_answers({"trace", "summary", path});
+  check_reports({"trace", "summary", path});
   write_packed(path, R"({"comment": ")", megabyte, 1024, R"(", "traceEvents": []})");
   check_refuses({"trace", "summary", path});
   write_packed(path, R"({"a": )", std::string(1000, '['), 1000, "");
@@ -58,8 +58,8 @@ TEST_CASE("times and numbers out of bounds are counted, and there is an answer")
     CAPTURE(time);
     write_file(path, std::string(R"({"traceEvents":[{"ph":"X","cat":"kernel","name":"k",)") + time +
                          R"(},{"ph":"X","cat":"kernel","name":"k","ts":5,"dur":3}]})");
-    check_answers({"trace", "summary", path});
-    check_answers({"trace", "summary", path, "--format", "json"});
+    check_reports({"trace", "summary", path});
+    check_reports({"trace", "summary", path, "--format", "json"});
   }
 }
 

@@ -46,9 +46,9 @@ void open_loop(const Hardware& hardware, const std::string& name, std::int64_t r
     watch.start();
     ServingLoad asked = load(requests);
     asked.per_second = 6.25 * static_cast<double>(replicas);
-    const ServingAnswer answer = Served(job(8), place(8 * replicas), hardware).answer(asked);
+    const ServingReport report = Served(job(8), place(8 * replicas), hardware).report(asked);
     watch.stop();
-    check(answer.turned_away == 0 && answer.requests + requests / 10 == requests,
+    check(report.turned_away == 0 && report.requests + requests / 10 == requests,
           "every request is answered");
   }
   watch.print(name, "requests", static_cast<double>(requests));
@@ -65,7 +65,7 @@ void front(const Hardware& hardware, int loads, int repeats) {
         ServingLoad asked = load(0);
         asked.concurrency = std::llround(std::pow(1000.0, (j + 1.0) / loads));
         asked.requests = static_cast<std::uint64_t>(4 * *asked.concurrency + 32);
-        fitting += served.answer(asked).fits ? 1 : 0;
+        fitting += served.report(asked).fits ? 1 : 0;
       }
     }
     watch.stop();

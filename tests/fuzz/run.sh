@@ -25,7 +25,7 @@ seed() {
   done
 }
 
-# unpack TARGET: in place of packed seeds, the beginnings of what they hold.
+# unpack TARGET: in place of packed seeds, the prefixes of what they hold.
 unpack() {
   for file in "build/fuzz/seed/$1"/*.gz; do
     [ -f "$file" ] || continue

@@ -19,8 +19,8 @@ namespace {
 constexpr std::size_t kHeader = 100;
 
 std::size_t page_bytes(const std::uint8_t* data) {
-  const std::size_t told = static_cast<std::size_t>(data[16]) << 8 | data[17];
-  const std::size_t bytes = told == 1 ? 65536 : told;
+  const std::size_t reported = static_cast<std::size_t>(data[16]) << 8 | data[17];
+  const std::size_t bytes = reported == 1 ? 65536 : reported;
   return bytes >= 512 && (bytes & (bytes - 1)) == 0 ? bytes : 4096;
 }
 

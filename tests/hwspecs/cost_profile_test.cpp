@@ -132,7 +132,7 @@ TEST_SUITE("hwspecs/cost_profile") {
     }
     for (const ProfileParameter& p : prior_parameters()) CHECK(!p.name.starts_with("error."));
     // Before any row was left out nothing is surer than after, but for what no row tells.
-    for (const char* name : {"error.gemm.spec", "error.product.spec", "error.experts.spec",
+    for (const char* name : {"error.gemm.spec", "error.tensor_gemm.spec", "error.experts.spec",
                              "error.streaming.measured"}) {
       CAPTURE(name);
       CHECK(get_parameter(prior, name) > get_parameter(default_cost_profile(), name));
@@ -143,7 +143,7 @@ TEST_SUITE("hwspecs/cost_profile") {
       "a profile that an older version saved keeps its values, what came later is filled in") {
     CostProfile saved = default_cost_profile();
     saved = with_parameter(std::move(saved), "gemm.issue", 0.61);
-    saved = with_parameter(std::move(saved), "product.start_us", 7);
+    saved = with_parameter(std::move(saved), "tensor_gemm.start_us", 7);
     std::string older;
     const std::string text = format_cost_profile(saved);
     for (std::size_t at = 0; at < text.size();) {
@@ -152,9 +152,9 @@ TEST_SUITE("hwspecs/cost_profile") {
       const auto names = [&](const char* start) {
         return line.find("name: \"" + std::string(start)) != std::string::npos;
       };
-      const bool is_later = names("product.") || names("attention.") || names("latent.") ||
+      const bool is_later = names("tensor_gemm.") || names("attention.") || names("latent.") ||
                             names("experts.") || names("quantization.") || names("error.prefill") ||
-                            names("error.product");
+                            names("error.tensor_gemm");
       if (!is_later) older += line;
       at = end;
     }
@@ -163,15 +163,15 @@ TEST_SUITE("hwspecs/cost_profile") {
     const CostProfile read = parse_cost_profile(older, "older");
     CHECK(get_parameter(read, "gemm.issue") == doctest::Approx(0.61));
     // The shipped profile's, not what this file never said.
-    CHECK(get_parameter(read, "product.start_us") ==
-          get_parameter(default_cost_profile(), "product.start_us"));
+    CHECK(get_parameter(read, "tensor_gemm.start_us") ==
+          get_parameter(default_cost_profile(), "tensor_gemm.start_us"));
     // Expected errors: wide.
-    for (const char* name : {"error.prefill.spec", "error.product.transferred"}) {
+    for (const char* name : {"error.prefill.spec", "error.tensor_gemm.transferred"}) {
       CAPTURE(name);
       CHECK(get_parameter(read, name) == get_parameter(prior_cost_profile(), name));
       CHECK(get_parameter(read, name) > get_parameter(default_cost_profile(), name));
     }
-    const char* const kFormat = "error.product_format.sglang";
+    const char* const kFormat = "error.tensor_gemm_format.sglang";
     CHECK(get_parameter(read, kFormat) == get_parameter(prior_cost_profile(), kFormat));
     const auto says = [](const CostProfile& profile) {
       return std::count_if(profile.data_sets.begin(), profile.data_sets.end(),

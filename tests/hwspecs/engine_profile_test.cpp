@@ -54,7 +54,7 @@ TEST_CASE("a slower thread takes longer for everything the host does, and for no
   CHECK(there.launch == here.launch * 2);
   CHECK(there.step == here.step * 2);
   CHECK(there.context_token == here.context_token * 2);
-  CHECK(there.exchange_hop == here.exchange_hop);
+  CHECK(there.communication_hop == here.communication_hop);
   CHECK(there.frontend == here.frontend);
 }
 

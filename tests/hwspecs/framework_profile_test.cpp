@@ -72,7 +72,7 @@ TEST_SUITE("hwspecs/software/framework_profile") {
           (profile.batch_norm.composed ? 4 : 0) + (profile.host.pooling ? 3 : 0) +
           (profile.batch_norm.own_half ? 6 : 0) +  // PyTorch and what is based on it
           (profile.host.update_per_parameter > Seconds(0) ? 6 : 0) +
-          (profile.fusion.pair_products ? 1 : 0) + (profile.fusion.bias_gradients ? 1 : 0) +
+          (profile.fusion.pair_gemms ? 1 : 0) + (profile.fusion.bias_gradients ? 1 : 0) +
           (profile.fusion.operand_casts ? 1 : 0) + (profile.fusion.edge_attention ? 1 : 0) +
           (profile.kernels.attention != AttentionKernels::Steps ? 1 : 0) +
           (has_known_version(profile) ? 2 : 0);

@@ -454,12 +454,12 @@ TEST_CASE("every spelling in the measured tables finds the GPU it belongs to") {
     if (kind != "gpu") continue;
     CAPTURE(written);
     // A canonical id that names a family (v100) is an alias of the member meant.
-    const std::string answer = input_error([&] {
+    const std::string report = input_error([&] {
       const std::string& id = catalog.find(written).id;
       CHECK(id == catalog.find(canonical).id);
       if (ids.contains(canonical)) CHECK(id == canonical);
     });
-    CHECK(answer == "accepted");
+    CHECK(report == "accepted");
     ++found;
   }
   CHECK(found >= 90);

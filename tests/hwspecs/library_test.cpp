@@ -181,7 +181,7 @@ TEST_CASE("records of published rows: conditions, the strongest use, the later p
   const PublishedSource source = parse_published_source(R"(id: "x" name: "X"
 sources { key: "us" title: "invented" where: "for a test" }
 rows { table: "a.csv" where { column: "source" begins: "blog" } }
-program { source: "us" data: "memory" division { zero: 1 } }
+program { source: "us" data: "memory" parallel_layout { zero: 1 } }
 program { source: "us" rows { where { column: "gpu" is_not: "t4" is_not: "p4" } } data: "real" }
 used_for { use: FIT rows { where { column: "gpu" has: "00" } where { column: "gpus" is: "1" is: "2" } } what: "w" record: "r" }
 used_for { use: CHOICE what: "w" record: "r" }
@@ -200,7 +200,7 @@ used_for { use: CHOICE what: "w" record: "r" }
   CHECK(records.used_for(row("blog 1", "t4", "1")).value == RowUse::Choice);
   CHECK(records.used_for(row("their blog", "v100", "1")).value == RowUse::None);
   CHECK(records.program_of(row("blog 1", "v100", "1")).data == "real");
-  CHECK(records.program_of(row("blog 1", "v100", "1")).division.zero == 1);
+  CHECK(records.program_of(row("blog 1", "v100", "1")).parallel_layout.zero == 1);
   CHECK(records.program_of(row("blog 1", "t4", "1")).data == "memory");
   CHECK(records.program_of(row("", "t4", "1")).data.empty());
   CHECK(PublishedRecords(all, "b.csv", columns).used_for(row("blog 1", "v100", "1")).value ==

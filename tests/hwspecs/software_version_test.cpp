@@ -66,12 +66,12 @@ SoftwareDefaults defaults(std::string_view framework, std::string_view version,
                            gpu);
 }
 
-TEST_CASE("PyTorch fuses the bias of products from the builds on that can") {
+TEST_CASE("PyTorch fuses the bias of GEMMs from the builds on that can") {
   GpuSpec volta, hopper;
   volta.architecture = Architecture::Volta;
   hopper.architecture = Architecture::Hopper;
   const auto fuses = [](std::string_view framework, std::string_view version, const GpuSpec& gpu) {
-    return defaults(framework, version, "", gpu).fuses_product_bias;
+    return defaults(framework, version, "", gpu).fuses_gemm_bias;
   };
   CHECK_FALSE(fuses("pytorch", "", volta));
   CHECK(fuses("pytorch", "", hopper));  // no older build runs there
@@ -105,7 +105,7 @@ TEST_CASE("kernels written for Hopper come with the library of a version, contai
   hopper.architecture = Architecture::Hopper;
   struct Row {
     const char *framework, *version, *date;
-    bool early_products, early_attention;
+    bool early_gemms, early_attention;
   };
   const Row rows[] = {
       {"pytorch_2", "", "", false, false},          {"pytorch_2", "2.4.1", "", true, true},
@@ -120,7 +120,7 @@ TEST_CASE("kernels written for Hopper come with the library of a version, contai
     CAPTURE(row.version);
     CAPTURE(row.date);
     const SoftwareDefaults settled = defaults(row.framework, row.version, row.date, hopper);
-    CHECK(settled.early_products == row.early_products);
+    CHECK(settled.early_gemms == row.early_gemms);
     CHECK(settled.early_attention == row.early_attention);
   }
 }
@@ -194,18 +194,18 @@ TEST_CASE("FP32 code means TF32 on Ampere where the framework says so") {
   }
 }
 
-TEST_CASE("PyTorch's TF32 spares products from 1.12 on, but for NVIDIA's containers") {
-  const auto tf32_spares_products = [](std::string_view framework, std::string_view version,
-                                       std::string_view date) {
-    return defaults(framework, version, date, GpuSpec{}).tf32_spares_products;
+TEST_CASE("PyTorch's TF32 spares GEMMs from 1.12 on, but for NVIDIA's containers") {
+  const auto tf32_spares_gemms = [](std::string_view framework, std::string_view version,
+                                    std::string_view date) {
+    return defaults(framework, version, date, GpuSpec{}).tf32_spares_gemms;
   };
-  CHECK_FALSE(tf32_spares_products("pytorch", "1.11", ""));
-  CHECK(tf32_spares_products("pytorch", "1.12", ""));
-  CHECK(tf32_spares_products("pytorch", "", ""));
-  CHECK(tf32_spares_products("pytorch", "", "2022-07"));
-  CHECK_FALSE(tf32_spares_products("pytorch", "", "2022-06"));
-  CHECK_FALSE(tf32_spares_products("pytorch", "NGC 22.10", ""));
-  CHECK_FALSE(tf32_spares_products("tensorflow", "2.9", ""));
+  CHECK_FALSE(tf32_spares_gemms("pytorch", "1.11", ""));
+  CHECK(tf32_spares_gemms("pytorch", "1.12", ""));
+  CHECK(tf32_spares_gemms("pytorch", "", ""));
+  CHECK(tf32_spares_gemms("pytorch", "", "2022-07"));
+  CHECK_FALSE(tf32_spares_gemms("pytorch", "", "2022-06"));
+  CHECK_FALSE(tf32_spares_gemms("pytorch", "NGC 22.10", ""));
+  CHECK_FALSE(tf32_spares_gemms("tensorflow", "2.9", ""));
 }
 
 }  // namespace

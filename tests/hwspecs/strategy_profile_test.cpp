@@ -80,10 +80,11 @@ TEST_CASE("the longest word of a description names its strategy") {
 
 TEST_CASE("an unknown strategy, a missing value and a source that does not exist are refused") {
   CHECK_THROWS_WITH_AS((void)find_strategy("dpp"), doctest::Contains("nearest: ddp"), InputError);
-  CHECK_THROWS_WITH_AS((void)parse_strategy("id: \"x\"", "file"), doctest::Contains("exchange"),
-                       InputError);
+  CHECK_THROWS_WITH_AS((void)parse_strategy("id: \"x\"", "file"),
+                       doctest::Contains("communication"), InputError);
   CHECK_THROWS_WITH_AS(
-      (void)parse_strategy("id: \"x\" exchange { value: \"all_reduce\" source: \"code\" }", "file"),
+      (void)parse_strategy("id: \"x\" communication { value: \"all_reduce\" source: \"code\" }",
+                           "file"),
       doctest::Contains("code"), InputError);
 }
 

@@ -24,4 +24,4 @@ else
   grep -v ONNX/ "$here/jobs" >"$folder/jobs"
 fi
 grep -h "^predict " "$here"/../golden/*/command | sed "s/ --format json//" >>"$folder/jobs"
-python3 "$here/same_answers.py" "$folder/prefix/bin/tracecast" "$folder/build/consumer" "$folder/jobs"
+python3 "$here/same_results.py" "$folder/prefix/bin/tracecast" "$folder/build/consumer" "$folder/jobs"

@@ -20,7 +20,7 @@ TEST_SUITE_BEGIN("models/adapters");
 
 bool is_adapter(const Op& op) { return op.name.find(kAdapterMark) != std::string::npos; }
 
-int count_products(const NetworkGraph& graph, Pass pass) {
+int count_gemms(const NetworkGraph& graph, Pass pass) {
   return static_cast<int>(std::count_if(graph.ops().begin(), graph.ops().end(), [&](const Op& op) {
     return op.kind == OpKind::Linear && op.pass == pass && !op.name.starts_with("update");
   }));
@@ -31,7 +31,7 @@ NetworkGraph step_of(NetworkGraph forward) {
 }
 
 TEST_CASE("LLaMA's attention has adapters of the published number of parameters") {
-  // Four products of 4096 x 4096 in 32 layers: 2 x 4096 x rank each.
+  // Four GEMMs of 4096 x 4096 in 32 layers: 2 x 4096 x rank each.
   const NetworkGraph base =
       build_network("llama_7b", {.batch = 1, .seq_len = 128, .training = true});
   const NetworkGraph adapted = add_adapters(base, {.rank = 8});
@@ -41,15 +41,15 @@ TEST_CASE("LLaMA's attention has adapters of the published number of parameters"
 
   const NetworkGraph step = step_of(adapted);
   // Every adapter's A and B get a gradient and an update, and nothing else does.
-  CHECK(count_products(step, Pass::BackwardWeights) == 2 * 4 * 32);
+  CHECK(count_gemms(step, Pass::BackwardWeights) == 2 * 4 * 32);
   for (const Op& op : step.ops()) {
     if (op.pass == Pass::Update || op.pass == Pass::BackwardWeights) CHECK(is_adapter(op));
   }
-  // The products themselves pass gradients on: all but the first layer's, below which nothing is trained.
-  CHECK(count_products(step, Pass::BackwardData) > 7 * 31);
+  // The GEMMs themselves pass gradients on: all but the first layer's, below which nothing is trained.
+  CHECK(count_gemms(step, Pass::BackwardData) > 7 * 31);
 }
 
-TEST_CASE("all products of layers can have adapters, the last of the network has none") {
+TEST_CASE("all GEMMs of layers can have adapters, the last of the network has none") {
   const NetworkGraph base =
       build_network("llama_7b", {.batch = 1, .seq_len = 128, .training = true});
   const NetworkGraph adapted = add_adapters(base, {.rank = 4, .targets = AdapterTargets::Linear});
@@ -70,7 +70,7 @@ TEST_CASE("what belongs to attention is found in other networks' code too") {
   CHECK(added("vit_b_16") == 12 * (768 + 3 * 768 + 2 * 768));
 }
 
-TEST_CASE("a network without products of attention, and no rank, are refused") {
+TEST_CASE("a network without GEMMs of attention, and no rank, are refused") {
   const NetworkGraph resnet = build_network("resnet50", {.batch = 1, .training = true});
   CHECK_THROWS_AS((void)add_adapters(resnet, {.rank = 8}), InputError);
   CHECK_THROWS_AS((void)add_adapters(resnet, {.rank = 0}), InputError);
@@ -87,7 +87,7 @@ TEST_CASE("a divided layer trains its part of the adapters") {
   const NetworkGraph usual = sharded_layer(layout, whole, false);
   const std::int64_t input = 512 / 4 * 8192;  // a weight in name only
   CHECK(layer.frozen_parameters == usual.parameter_count() - input);
-  // A of the packed product is whole, its B a quarter; A of the other a quarter, its B whole.
+  // A of the packed GEMM is whole, its B a quarter; A of the other a quarter, its B whole.
   const std::int64_t packed = (64 + 2 * 8) * 128;
   CHECK(layer.parameter_count() - layer.frozen_parameters - input ==
         16 * (8192 + packed / 4 + 8192 / 4 + 8192));

@@ -29,14 +29,14 @@ TEST_CASE("what the backward pass reads is kept, once for all that share its mem
   x = b.conv_layer("conv1", x, 4, Window::square(3, 1, 1), true);
   x = b.activation("relu1", x, "relu", true);  // over conv1: its result is in conv1's memory
   x = b.avg_pool("pool", x, Window::square(2, 2));
-  x = b.flatten("view", x);  // the pooled numbers, which the product's weight gradient reads
+  x = b.flatten("view", x);  // the pooled numbers, which the GEMM's weight gradient reads
   b.graph().outputs = {b.linear_layer("fc", x, 10, true)};
   // Neither the images nor the logits: softmax's gradient needs the probabilities alone.
   CHECK(kept_names(std::move(b).take()) ==
         std::set<std::string>{"conv1", "pool", "loss.log_probabilities"});
 }
 
-TEST_CASE("a dropout keeps its mask, a product both operands") {
+TEST_CASE("a dropout keeps its mask, a GEMM both operands") {
   GraphBuilder b("net", 1);
   const TensorId x = b.input("x", {1, 16});
   const TensorId left = b.linear_layer("left", x, 8, false);

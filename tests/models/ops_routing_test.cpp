@@ -12,9 +12,9 @@ using namespace tracecast;
 
 namespace {
 
-/// A mixture of four linear experts over 2 sequences of 10 tokens, 8 wide.
-NetworkGraph mixture(std::int64_t capacity) {
-  GraphBuilder b("mixture", 2);
+/// An MoE of four linear experts over 2 sequences of 10 tokens, 8 wide.
+NetworkGraph moe(std::int64_t capacity) {
+  GraphBuilder b("moe", 2);
   const TensorId x = b.linear_layer("in", b.input("x", {2, 10, 8}), 8, false);
   const auto routing =
       b.route("route", b.softmax("probabilities", b.linear_layer("router", x, 4, false)), capacity);
@@ -42,7 +42,7 @@ TEST_SUITE_BEGIN("models/ops_routing");
 
 TEST_CASE("experts get an even share of each sequence, or their capacity where that is less") {
   const auto tokens_of_expert = [](std::int64_t capacity) {
-    const NetworkGraph graph = mixture(capacity);
+    const NetworkGraph graph = moe(capacity);
     return graph.tensor(find(graph, "expert0.pick")->outputs.front()).shape[0];
   };
   CHECK(tokens_of_expert(100) == 2 * 3);  // a quarter of 10 tokens, rounded up, of two sequences
@@ -52,8 +52,8 @@ TEST_CASE("experts get an even share of each sequence, or their capacity where t
   CHECK(b.shape(routing.tokens.front()) == Shape{2 * 5});  // 20 places over four experts
 }
 
-TEST_CASE("a mixture trains: every expert and the router get a gradient") {
-  const NetworkGraph step = make_training_graph(mixture(2), {});
+TEST_CASE("an MoE trains: every expert and the router get a gradient") {
+  const NetworkGraph step = make_training_graph(moe(2), {});
   std::size_t updates = 0;
   for (const Op& op : step.ops()) updates += op.kind == OpKind::Optimizer;
   CHECK(updates == 1 + 1 + 4);  // in, router, experts

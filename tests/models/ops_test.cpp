@@ -138,7 +138,7 @@ TEST_CASE("a transposed convolution undoes the shape of the convolution it belon
   CHECK(window_count("op", a.h, a.r, a.stride_h, a.pad_top, a.pad_bottom) == a.p);
 }
 
-TEST_CASE("products infer shapes and fold what one matrix serves") {
+TEST_CASE("GEMMs infer shapes and fold what one matrix serves") {
   GraphBuilder b("test", 2);
   const TensorId x = b.input("x", {2, 7, 12});
   CHECK(b.shape(b.linear_layer("linear", x, 5, true)) == Shape{2, 7, 5});
@@ -221,7 +221,7 @@ TEST_CASE("broadcasting stretches ones and nothing else") {
   CHECK_FALSE(shares_memory_with_input(b.graph().ops().back()));
 }
 
-TEST_CASE("products of broadcast or reshaped dimensions cannot overflow") {
+TEST_CASE("GEMMs of broadcast or reshaped dimensions cannot overflow") {
   const std::int64_t big = std::int64_t{1} << 40;
   GraphBuilder b("test", 1);
   const TensorId column = b.input("column", {big, 1}), row = b.input("row", {1, big});

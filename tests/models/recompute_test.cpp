@@ -58,7 +58,7 @@ TEST_CASE("nothing changes without recomputation or without a backward pass") {
 
 TEST_CASE("selective recomputation of a chain runs every activation again, and nothing else") {
   // Backward wants tanh3 (its own gradient), then tanh2 (weights of fc3, gradient of tanh2), then tanh1. Each comes
-  // from the product before it, which is kept.
+  // from the GEMM before it, which is kept.
   const NetworkGraph step =
       recompute_activations(make_training_graph(chain(3), {}), Recompute::Selective);
   CHECK(again(step) == std::vector<std::string>{"tanh3 again", "tanh2 again", "tanh1 again"});
@@ -79,7 +79,7 @@ TEST_CASE("a result made again stands before its first reader, and later readers
 }
 
 TEST_CASE("what takes many cheap ops to get back is kept on the way") {
-  // One product, then 20 activations: at most 8 ops lead from one kept result to the next.
+  // One GEMM, then 20 activations: at most 8 ops lead from one kept result to the next.
   GraphBuilder b("cheap", 1);
   TensorId t = b.linear_layer("fc", b.input("x", {1, 4}), 4, false);
   for (int i = 0; i < 20; ++i) t = b.activation("tanh" + std::to_string(i), t, "tanh", false);

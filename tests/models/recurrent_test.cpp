@@ -64,12 +64,12 @@ TEST_SUITE("models/recurrent") {
     }
   }
 
-  TEST_CASE("multiply-adds of a two-layer LSTM are those of its products, counted by hand") {
+  TEST_CASE("multiply-adds of a two-layer LSTM are those of its GEMMs, counted by hand") {
     // 5 steps of 3 sequences; layer 1: 80 x (10 + 20), layer 2: 80 x (20 + 20)
     const double by_hand = 5.0 * 3 * (80 * 30 + 80 * 40);
     const NetworkGraph graph = layers_alone({.hidden = 20, .layers = 2}, 5, 3, 10);
     CHECK(graph.forward_macs() == by_hand);
-    // One bias or two, the products are the same, and so they are step by step.
+    // One bias or two, the GEMMs are the same, and so they are step by step.
     CHECK(unroll_recurrent(graph).forward_macs() == by_hand);
     // h goes through 20 x 5 more, and layers read 5.
     CHECK(layers_alone({.hidden = 20, .projection = 5}, 5, 3, 10).forward_macs() ==
@@ -123,7 +123,7 @@ TEST_SUITE("models/recurrent") {
     CHECK(find_op(step, "rnn dgrad").outputs.size() == 1);  // nobody wants that of x
   }
 
-  TEST_CASE("an unrolled cell is one product and its elementwise ops") {
+  TEST_CASE("an unrolled cell is one GEMM and its elementwise ops") {
     const NetworkGraph graph = unroll_recurrent(layers_alone({.hidden = 20}, 7, 3, 10));
     const auto count = [&](OpKind kind) {
       return std::count_if(graph.ops().begin(), graph.ops().end(),
@@ -132,7 +132,7 @@ TEST_SUITE("models/recurrent") {
     CHECK(count(OpKind::Recurrent) == 0);
     CHECK(count(OpKind::Linear) == 7);
     CHECK(count(OpKind::Activation) == 7 * 5);  // three sigmoids, two tanh
-    CHECK(count(OpKind::Binary) == 7 * 4);      // three products, one sum
+    CHECK(count(OpKind::Binary) == 7 * 4);      // three GEMMs, one sum
     CHECK(count(OpKind::Concat) == 7 + 1);      // x with h; the results
     // One matrix and one bias, as BasicLSTMCell has them: 80*(10 + 20) + 80.
     CHECK(graph.parameter_count() == 2480);

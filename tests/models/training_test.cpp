@@ -76,8 +76,8 @@ void check_that_nothing_reads_what_was_overwritten(const NetworkGraph& graph) {
   }
 }
 
-/// The operands of a product, as stored, are those its attributes speak of.
-void check_product(const NetworkGraph& graph, const Op& op) {
+/// The operands of a GEMM, as stored, are those its attributes speak of.
+void check_gemm(const NetworkGraph& graph, const Op& op) {
   const auto& a = std::get<MatMulAttributes>(op.attributes);
   const auto stored = [&](TensorId id, std::int64_t rows, std::int64_t cols, bool transposed) {
     const Shape& shape = graph.tensor(id).shape;
@@ -181,7 +181,7 @@ TEST_CASE("every zoo network trains: one gradient and one update per weight, 3x 
     }
     CHECK(updates.size() == weights);
 
-    // Convolutions and products of the input itself need no data gradient, frozen ones no weight gradient.
+    // Convolutions and GEMMs of the input itself need no data gradient, frozen ones no weight gradient.
     double first_conv = 0, first_linear = 0, frozen_conv = 0;
     for (const Op& op : forward.ops()) {
       if (op.kind == OpKind::Conv && forward.tensor(op.inputs[1]).role == TensorRole::Buffer) {
@@ -200,7 +200,7 @@ TEST_CASE("every zoo network trains: one gradient and one update per weight, 3x 
           macs_of(forward, Pass::Forward, OpKind::Linear) - first_linear);
     CHECK(step.forward_macs() == forward.forward_macs());
     for (const Op& op : step.ops()) {
-      if (op.kind == OpKind::Linear) check_product(step, op);
+      if (op.kind == OpKind::Linear) check_gemm(step, op);
     }
     check_that_nothing_reads_what_was_overwritten(step);
   }
@@ -326,27 +326,26 @@ TEST_CASE("a shared weight has one update of the summed gradient") {
   CHECK(step.tensor(find_op(step, "update w").inputs[1]).role == TensorRole::WeightGradient);
 }
 
-TEST_CASE(
-    "the gradients of a product are products of the right operands, however they are stored") {
+TEST_CASE("the gradients of a GEMM are GEMMs of the right operands, however they are stored") {
   for (const bool transpose_a : {false, true}) {
     for (const bool transpose_b : {false, true}) {
       CAPTURE(transpose_a);
       CAPTURE(transpose_b);
-      GraphBuilder b("product", 2);
+      GraphBuilder b("gemm", 2);
       // C[5,7] = A[5,3] B[3,7], each of a stack of 2.
       const Shape a_shape = transpose_a ? Shape{2, 3, 5} : Shape{2, 5, 3};
       const Shape b_shape = transpose_b ? Shape{2, 7, 3} : Shape{2, 3, 7};
       const TensorId a = b.weight("a", a_shape), w = b.weight("b", b_shape);
       b.graph().outputs = {b.matmul("c", a, w, transpose_a, transpose_b)};
       const NetworkGraph step = make_training_graph(std::move(b).take(), {.with_loss = false});
-      int products = 0;
+      int gemms = 0;
       for (const Op& op : step.ops()) {
         if (op.kind != OpKind::MatMul) continue;
-        ++products;
-        check_product(step, op);
+        ++gemms;
+        check_gemm(step, op);
         CHECK(macs(op) == 2 * 5 * 3 * 7);
       }
-      CHECK(products == 3);
+      CHECK(gemms == 3);
     }
   }
 }
@@ -360,7 +359,7 @@ TEST_CASE("both layouts of a linear weight give a gradient in the weight's own l
     b.graph().outputs = {b.linear("fc", x, w, std::nullopt, layout)};
     const NetworkGraph step = make_training_graph(std::move(b).take(), {});
     for (const char* name : {"fc", "fc dgrad", "fc wgrad", "before wgrad"}) {
-      check_product(step, find_op(step, name));
+      check_gemm(step, find_op(step, name));
     }
     const Op& wgrad = find_op(step, "fc wgrad");
     CHECK(step.tensor(wgrad.outputs[0]).shape == step.tensor(w).shape);
@@ -379,7 +378,7 @@ TEST_CASE("a stretched operand's gradient is a sum over what it was stretched al
   CHECK(reduce.kind == OpKind::Reduce);
   CHECK(std::get<ReduceAttributes>(reduce.attributes).rows == 8);
   CHECK(std::get<ReduceAttributes>(reduce.attributes).cols == 2 * 5);
-  // d scale = sum over rows of d y * biased: one product, one reduction.
+  // d scale = sum over rows of d y * biased: one GEMM, one reduction.
   const Op& scale_update = find_op(step, "update scale");
   CHECK(step.op(*step.producer(scale_update.inputs[1])).kind == OpKind::Reduce);
 }
@@ -470,7 +469,7 @@ TEST_CASE("random networks train: gradients fit, and exactly the weights behind 
     }
     std::set<TensorId> updated;
     for (const Op& op : step.ops()) {
-      if (op.kind == OpKind::Linear || op.kind == OpKind::MatMul) check_product(step, op);
+      if (op.kind == OpKind::Linear || op.kind == OpKind::MatMul) check_gemm(step, op);
       if (op.kind != OpKind::Optimizer) continue;
       CHECK(updated.insert(op.inputs[0]).second);
       CHECK(step.tensor(op.inputs[1]).shape == step.tensor(op.inputs[0]).shape);

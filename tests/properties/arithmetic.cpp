@@ -46,7 +46,8 @@ void check_power(const Forecast& f, Faults& faults) {
   faults.equal("energy of a sample times throughput, and power of all boards",
                f.power->energy_per_sample.in_j() * f.throughput_samples_per_s.value,
                f.power->boards_total.in_w());
-  faults.ordered("power of a board awake and on average", board.awake.in_w(), board.avg.in_w());
+  faults.ordered("power of a board active-idle and on average", board.active_idle.in_w(),
+                 board.avg.in_w());
   faults.ordered("least and average power", board.min.in_w(), board.avg.in_w());
   faults.ordered("average and greatest power", board.avg.in_w(), board.max.in_w());
 }
@@ -99,7 +100,7 @@ std::vector<std::string> faults_of(const Forecast& f, bool has_common_path) {
   return faults.take();
 }
 
-std::vector<std::string> faults_of(const ServingAnswer& a) {
+std::vector<std::string> faults_of(const ServingReport& a) {
   Faults faults;
   if (!a.fits) return {};
   for (const ServedLatency* latency :
@@ -125,7 +126,7 @@ std::vector<std::string> faults_of(const ServingAnswer& a) {
 
 std::vector<std::string> faults_of(const nlohmann::json& document) {
   Faults faults;
-  check_node(document, "answer", faults);
+  check_node(document, "report", faults);
   return faults.take();
 }
 

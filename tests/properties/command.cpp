@@ -54,7 +54,7 @@ std::vector<std::string> Command::words() const {
 std::string Command::text() const {
   std::string line;
   for (const auto& [name, holds] : files) line += "printf '%s' '" + holds + "' > " + name + "; ";
-  line += "tracecast " + verb;
+  line += "tracecast " + subcommand;
   for (const std::string& word : words()) line += ' ' + quoted(word);
   for (const std::string& setting : sets) line += " --set " + setting;
   return line;

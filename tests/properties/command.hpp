@@ -9,7 +9,7 @@ namespace tracecast::test {
 
 /// A command line of tracecast, of which one thing after the other can be changed.
 struct Command {
-  std::string verb;
+  std::string subcommand;
   std::string subject;                         ///< network, or the name of one of `files`
   std::map<std::string, std::string> files{};  ///< that words name, and what they hold
   std::vector<std::pair<std::string, std::string>> flags{};  ///< value empty: the flag takes none
@@ -26,7 +26,7 @@ struct Command {
   [[nodiscard]] Command with(std::string_view flag, std::string_view value) const;
   [[nodiscard]] Command with_setting(std::string setting) const;
 
-  /// Subject and flags without the verb and without --set.
+  /// Subject and flags without the subcommand and without --set.
   [[nodiscard]] std::vector<std::string> words() const;
   /// A line for a shell, which makes the files first.
   [[nodiscard]] std::string text() const;

@@ -173,7 +173,7 @@ void Draw::add_host(Command& command, std::int64_t gpus) {
 }
 
 Command Draw::one_gpu() {
-  Command command{.verb = "predict", .subject = {}};
+  Command command{.subcommand = "predict", .subject = {}};
   static constexpr std::array kPhases{"train", "train", "train",
                                       "infer", "infer", "forward_backward"};
   const std::string phase = pick(kPhases);
@@ -196,7 +196,7 @@ Command Draw::one_gpu() {
 }
 
 Command Draw::data_parallel() {
-  Command command{.verb = "predict", .subject = {}};
+  Command command{.subcommand = "predict", .subject = {}};
   const GpuSpec& gpu = pick(specs().gpus().all());
   const ZooEntry& network = network_for(gpu, 16);
   command.subject = network.name;
@@ -227,7 +227,7 @@ Command Draw::data_parallel() {
 }
 
 Command Draw::sharded() {
-  Command command{.verb = "predict", .subject = {}};
+  Command command{.subcommand = "predict", .subject = {}};
   static const std::vector<const ZooEntry*> networks = [] {
     std::vector<const ZooEntry*> found;
     for (const ZooEntry& entry : zoo())
@@ -265,7 +265,7 @@ Command Draw::sharded() {
 }
 
 Command Draw::serve() {
-  Command command{.verb = "serve", .subject = {}};
+  Command command{.subcommand = "serve", .subject = {}};
   static const std::vector<const ZooEntry*> networks = [] {
     std::vector<const ZooEntry*> found;
     for (const ZooEntry& entry : zoo())
@@ -320,7 +320,7 @@ Command Draw::serve() {
 }
 
 Command Draw::compare() {
-  Command command{.verb = "compare", .subject = {}};
+  Command command{.subcommand = "compare", .subject = {}};
   const GpuSpec& gpu = pick(specs().gpus().all());
   const bool is_trained = chance(0.6);
   const ZooEntry& network = network_for(gpu, is_trained ? 16 : 5);
@@ -338,7 +338,7 @@ Command Draw::plan() {
   static constexpr std::array kNetworks{"resnet50", "vgg16", "bert_base", "alexnet", "gpt2"};
   static constexpr std::array kGpus{
       "l40s", "a100_sxm4_80gb", "h100_sxm5_80gb", "v100_sxm2_16gb", "t4", "b200"};
-  Command command{.verb = "plan", .subject = "jobs.textproto"};
+  Command command{.subcommand = "plan", .subject = "jobs.textproto"};
   std::string jobs;
   const std::int64_t kinds = between(1, 3);
   for (std::int64_t j = 0; j < kinds; ++j) {
@@ -382,7 +382,7 @@ Command Draw::schedule() {
   static constexpr std::array kRules{"ideal", "ideal", "nearest", "muri", "gavel"};
   static constexpr std::array kNetworks{"resnet50",     "vgg16",     "resnet18", "alexnet",
                                         "inception_v3", "bert_base", "gpt2",     "mobilenet_v2"};
-  Command command{.verb = "schedule", .subject = "jobs.csv"};
+  Command command{.subcommand = "schedule", .subject = "jobs.csv"};
   const GpuSpec* gpu = &gpu_since(Architecture::Pascal);
   while (gpu->memory < Bytes(15e9)) gpu = &gpu_since(Architecture::Pascal);
   const std::int64_t gpus = std::int64_t{4} << random_.below(4);

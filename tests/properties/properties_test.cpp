@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "sim/base/text.hpp"
-#include "tests/properties/answer.hpp"
 #include "tests/properties/changes.hpp"
 #include "tests/properties/draw.hpp"
+#include "tests/properties/report.hpp"
 
 namespace tracecast::test {
 namespace {
@@ -64,7 +64,7 @@ constexpr Known kKnown[] = {
      "power limit leaves"},
 };
 
-std::string figures(const AnswerRow& row) {
+std::string figures(const ReportRow& row) {
   std::string text = fmt::format("{} ms", three_digits(row.time_s * 1e3));
   if (row.per_s > 0) text += fmt::format(", {} per s", three_digits(row.per_s));
   return row.state.empty() ? text : text + " (" + row.state + ')';
@@ -80,17 +80,17 @@ class Run {
     ++asked_;
     index_ = index;
     const Command command = draw.job();
-    const auto answer = asker_.ask(command);
-    if (answer) {
-      for (const std::string& fault : answer->faults) report("does not add up", command, fault);
+    const auto report = asker_.ask(command);
+    if (report) {
+      for (const std::string& fault : report->faults) report("does not add up", command, fault);
     }
-    if (!answer || answer->rows.empty()) {
+    if (!report || report->rows.empty()) {
       ++refused_;
       // The first words say what is refused, whatever stood there.
-      ++reasons_[answer ? "no answer" : asker_.refusal().substr(0, 60)];
+      ++reasons_[report ? "no answer" : asker_.refusal().substr(0, 60)];
       return;
     }
-    const bool has_page = command.verb == "predict" || command.verb == "serve";
+    const bool has_page = command.subcommand == "predict" || command.subcommand == "serve";
     if (has_page && index % kPages == 0) {
       for (const std::string& fault : asker_.faults_in_json(command))
         report("its page does not add up", command, fault);
@@ -100,7 +100,7 @@ class Run {
       if (!changed) continue;
       for (const std::string& fault : changed->faults)
         report("does not add up", change.after, fault);
-      check(change, *answer, *changed);
+      check(change, *report, *changed);
     }
     if (asked_ % kKept == 0) asker_.forget();
   }
@@ -141,8 +141,8 @@ class Run {
                figures);
   }
 
-  void check(const Change& change, const Answer& before, const Answer& after) {
-    for (const AnswerRow& was : before.rows) {
+  void check(const Change& change, const Report& before, const Report& after) {
+    for (const ReportRow& was : before.rows) {
       const auto at = std::find_if(after.rows.begin(), after.rows.end(), [&](const auto& row) {
         return row.what.substr(0, row.what.find(" batch")) ==
                was.what.substr(0, was.what.find(" batch"));
@@ -154,9 +154,9 @@ class Run {
   }
 
   /// The job of a row: that of `compare` as `predict` has it.
-  static Command job_of(const Command& command, const AnswerRow& row) {
+  static Command job_of(const Command& command, const ReportRow& row) {
     Command job = command;
-    job.verb = "predict";
+    job.subcommand = "predict";
     if (!row.what.empty()) job = job.with("--gpu", row.what.substr(0, row.what.find(' ')));
     return job;
   }
@@ -169,11 +169,12 @@ class Run {
   }
 
   /// Whether the report of either job names the kernels that differ.
-  bool is_named(const Change& change, const AnswerRow& row) {
+  bool is_named(const Change& change, const ReportRow& row) {
     const bool is_length = change.flag == "--seq-len";
     const bool is_batch = change.flag == "--batch" || change.flag == "--micro-batch";
     if (!is_batch && !is_length) return false;
-    if (change.before.verb != "predict" && change.before.verb != "compare") return false;
+    if (change.before.subcommand != "predict" && change.before.subcommand != "compare")
+      return false;
     const auto before = parse_integer(change.before.value(change.flag)).value_or(0);
     const auto after = parse_integer(change.after.value(change.flag)).value_or(0);
     return asker_.names_kernels(job_of(change.before, row), is_length, before + 1,
@@ -181,7 +182,7 @@ class Run {
            asker_.names_kernels(job_of(change.after, row), is_length, before, after - 1);
   }
 
-  void check(const Change& change, const AnswerRow& was, const AnswerRow& is) {
+  void check(const Change& change, const ReportRow& was, const ReportRow& is) {
     const double ratio = is.time_s / was.time_s;
     std::string broken;
     if (change.must == Change::Must::NotSlow && !(ratio <= kSlower)) broken = "is slower";

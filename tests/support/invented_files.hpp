@@ -46,7 +46,7 @@ dispatch_per_op_us { value: 500 source: "us" }
 /// An all-reduce after the backward pass, in buckets of 1 MiB that cost the host so much each.
 inline std::string invented_strategy(const std::string& id, const std::string& host_us) {
   return "id: \"" + id + "\" name: \"Ours\"\n" + kInventedSource + R"(
-exchange { value: "all_reduce" source: "us" }
+communication { value: "all_reduce" source: "us" }
 replicas { value: "processes" source: "us" }
 library { value: "nccl" source: "us" }
 bucket_mib { value: 1 source: "us" }

@@ -30,7 +30,7 @@ TEST_CASE("sizes are read as people write them") {
   CHECK(parse_sizes("--sizes", {"1K", "1M"}).size() == 2);
 }
 
-TEST_CASE("what is no size, or too small or large, is told what is expected") {
+TEST_CASE("what is no size, or too small or large, is reported what is expected") {
   for (const char* text : {"", " ", "K", "1X", "1KX", "1KBB", "x", "1,5", "nan", "inf", "-1", "0",
                            "1e16", "1000000T", "1e999", "1 K B", "0x10", "++1", "1..2"}) {
     CAPTURE(text);

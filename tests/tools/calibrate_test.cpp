@@ -29,7 +29,7 @@ std::vector<std::string> rehearse_in(const fs::path& folder, std::vector<std::st
 }
 
 /// Every file of a folder but journals: name and content.
-std::string answers_in(const fs::path& folder) {
+std::string reports_in(const fs::path& folder) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(folder)) {
     if (entry.path().extension() != ".journal") files.push_back(entry.path());
@@ -85,7 +85,7 @@ TEST_CASE("a calibration in slices leaves the files of one in one go") {
     complete = result.out.find("not complete") == std::string::npos;
   }
   CHECK(calls > 2);
-  CHECK(answers_in(folder.path() / "sliced") == answers_in(folder.path() / "whole"));
+  CHECK(reports_in(folder.path() / "sliced") == reports_in(folder.path() / "whole"));
 }
 
 /// The program in a shell that first sets limits.
@@ -115,15 +115,15 @@ TEST_CASE(
     }
   }
   REQUIRE(calibrate(rehearse_in(cut)).exit_code == 0);
-  CHECK(answers_in(cut) == answers_in(whole));
+  CHECK(reports_in(cut) == reports_in(whole));
 
   // The journal is complete: now the limit is met in a table, and the old profile stands.
-  const std::string before = answers_in(cut);
+  const std::string before = reports_in(cut);
   CHECK(calibrate_under("ulimit -f 8", cut).signal != 0);
   for (const auto& entry : fs::directory_iterator(cut)) {
     if (entry.path().extension() == ".partial") fs::remove(entry.path());
   }
-  CHECK(answers_in(cut) == before);
+  CHECK(reports_in(cut) == before);
 }
 
 TEST_CASE("a disk without room is one line, and what was measured before stands") {

@@ -18,7 +18,7 @@ ProcessResult colocate(std::vector<std::string> arguments) {
 
 TEST_SUITE_BEGIN("tools/colocate");
 
-TEST_CASE("jobs at once are told with what is left of their rates") {
+TEST_CASE("jobs at once are reported with what is left of their rates") {
   const ProcessResult result = colocate({"job:lstm_wikitext2:20", "resnet50:16", "--framework",
                                          "pytorch", "--gpu", "v100", "--format", "json"});
   REQUIRE(result.exit_code == 0);

@@ -76,7 +76,7 @@ TEST_CASE("text for people fits 80 columns and ends each line") {
 }
 
 TEST_CASE(
-    "a command line that cannot be read is told where, what was found and what was expected") {
+    "a command line that cannot be read is reported where, what was found and what was expected") {
   struct Row {
     std::vector<std::string> arguments;
     std::string line;
@@ -231,9 +231,9 @@ TEST_CASE("every precision is answered on every GPU, with a line where another o
   };
   for (const char* gpu : {"k40m", "p100", "p40", "v100", "t4", "a100", "h100"}) {
     for (const char* precision : {"fp32", "tf32", "amp", "fp16", "bf16", "fp8", "int8"}) {
-      const Json answer = run(gpu, precision);
-      const bool as_asked = answer["precision"] == precision;
-      CHECK(answer["warnings"].size() == (as_asked ? 0 : 1));
+      const Json report = run(gpu, precision);
+      const bool as_asked = report["precision"] == precision;
+      CHECK(report["warnings"].size() == (as_asked ? 0 : 1));
     }
   }
   CHECK(run("k40m", "int8")["precision"] == "fp32");
@@ -269,7 +269,7 @@ TEST_CASE("a number that is none and a value that is empty are refused in one sh
   }
 }
 
-TEST_CASE("a misspelt flag or verb is answered with the nearest one") {
+TEST_CASE("a misspelt flag or subcommand is answered with the nearest one") {
   CHECK(tracecast(with(kJob, {"--bacth", "3"})).err.find("--batch") != std::string::npos);
   CHECK(tracecast({"predcit"}).err.find("predict") != std::string::npos);
 }
@@ -403,7 +403,7 @@ TEST_CASE("validate predicts language networks, without loss and optimizer") {
   REQUIRE(result.exit_code == 0);
   const Json doc = Json::parse(result.out);
   REQUIRE(doc["rows"].size() == 5);
-  // Backward is two products for each of forward's; pretraining adds the product with the table.
+  // Backward is two GEMMs for each of forward's; pretraining adds the GEMM with the table.
   const double forward = doc["rows"][0]["predicted"], both = doc["rows"][1]["predicted"];
   CHECK(both > 2.5 * forward);
   CHECK(both < 5 * forward);

@@ -37,6 +37,24 @@ TEST_CASE("every language network's configuration predicts and serves") {
   }
 }
 
+TEST_CASE("every encoder's configuration predicts, inference and training") {
+  for (const std::string& name : encoder_config_names()) {
+    CAPTURE(name);
+    double time[2] = {};
+    for (const char* phase : {"infer", "train"}) {
+      const Json step = report_of({"predict", encoder_config_path(name), "--gpu", "h200", "--phase",
+                                   phase, "--batch", "1"});
+      CHECK(step["warnings"].empty());
+      time[std::string_view(phase) == "train" ? 1 : 0] = step["step_time_s"]["value"];
+    }
+    CHECK(time[1] > time[0]);
+  }
+  const ProcessResult served =
+      tracecast({"serve", encoder_config_path("bert_base"), "--gpu", "h200"});
+  CHECK(served.exit_code == 2);
+  CHECK(served.err.find("token by token") != std::string::npos);
+}
+
 TEST_SUITE_END();
 
 }  // namespace

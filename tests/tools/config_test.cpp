@@ -77,7 +77,7 @@ TEST_CASE("latent attention is divided among GPUs, and the step counts what a to
   zoo.insert(zoo.end(), flags.begin(), flags.end());
   const Json one = result_of(file);
   CHECK(one["throughput_tokens_per_s"] == result_of(zoo)["throughput_tokens_per_s"]);
-  // 37e9 of the parameters take part in a token's products: six operations each, and attention's.
+  // 37e9 of the parameters take part in a token's GEMMs: six operations each, and attention's.
   const double flops = one["model_tflop_per_s_per_gpu"].get<double>() * 1e12 * 256 /
                        one["throughput_tokens_per_s"]["value"].get<double>();
   CHECK(flops > 6 * 36e9);

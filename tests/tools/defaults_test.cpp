@@ -20,7 +20,7 @@ Words with(Words words, const Words& more) {
   return words;
 }
 
-Json answer(const Words& words) {
+Json report(const Words& words) {
   const ProcessResult result = tracecast(with(words, {"--format", "json"}));
   CAPTURE(line_of(words));
   CAPTURE(result.err);
@@ -49,15 +49,15 @@ TEST_CASE("a language model is asked in 16 bits with AdamW, and the answer says 
   for (const std::string& network : {std::string("gpt2"), std::string("llama3_8b"), file}) {
     CAPTURE(network);
     const Words job{"predict", network, "--gpu", "a100", "--seq-len", "256"};
-    const Json one = answer(job);
+    const Json one = report(job);
     CHECK(one["precision"] == "bf16");
     CHECK(one["optimizer"] == "adamw");
     CHECK(assumes(one, "precision bf16, optimizer adamw: assumed"));
-    const Json asked = answer(with(job, {"--precision", "bf16", "--optimizer", "adamw"}));
+    const Json asked = report(with(job, {"--precision", "bf16", "--optimizer", "adamw"}));
     CHECK(one["step_time_s"] == asked["step_time_s"]);
     CHECK_FALSE(assumes(asked, "assumed, usual"));
     // As where its states are sharded.
-    const Json sharded = answer(with(job, {"--gpus", "8", "--zero", "1"}));
+    const Json sharded = report(with(job, {"--gpus", "8", "--zero", "1"}));
     CHECK(sharded["precision"] == one["precision"]);
     CHECK(sharded["optimizer"] == one["optimizer"]);
     CHECK(assumes(sharded, "optimizer adamw: usual"));
@@ -78,11 +78,11 @@ TEST_CASE(
                          Row{"cpu:2xe5_2667", "fp32"}}) {
     CAPTURE(row.gpu);
     const Json found =
-        answer({"predict", "gpt2", "--gpu", row.gpu, "--phase", "infer", "--seq-len", "128"});
+        report({"predict", "gpt2", "--gpu", row.gpu, "--phase", "infer", "--seq-len", "128"});
     CHECK(found["precision"] == row.precision);
     CHECK(assumes(found, std::string("precision ") + row.precision + ": assumed"));
   }
-  const Json other = answer({"predict", "resnet18", "--gpu", "v100"});
+  const Json other = report({"predict", "resnet18", "--gpu", "v100"});
   CHECK(other["precision"] == "fp32");
   CHECK(other["optimizer"] == "momentum");
   CHECK_FALSE(assumes(other, "assumed, usual"));
@@ -148,7 +148,7 @@ TEST_CASE("tables name networks, GPUs and layers whole, in 80 columns") {
   };
   const auto names_of = [](const Words& list, const char* key, const char* name) {
     std::vector<std::string> names;
-    const Json document = answer(list);
+    const Json document = report(list);
     for (const Json& row : document[key]) names.push_back(row[name]);
     REQUIRE(names.size() > 50);
     return names;

@@ -8,7 +8,7 @@
 namespace tracecast::test {
 namespace {
 
-const Words kVerbs[] = {
+const Words kSubcommands[] = {
     {"predict"},
     {"colocate"},
     {"validate"},
@@ -49,36 +49,36 @@ TEST_CASE("the name alone gives a short page with commands that can be typed") {
   }
 }
 
-TEST_CASE("the version is one line, from the program and from every verb") {
+TEST_CASE("the version is one line, from the program and from every subcommand") {
   const std::string version = tracecast({"version"}).out;
   CHECK(version.starts_with("tracecast "));
   CHECK(count_lines(version) == 1);
   CHECK(tracecast({"--version"}).out == version);
-  for (Words verb : kVerbs) {
-    CAPTURE(line_of(verb));
-    verb.emplace_back("--version");
-    const ProcessResult result = tracecast(verb);
+  for (Words subcommand : kSubcommands) {
+    CAPTURE(line_of(subcommand));
+    subcommand.emplace_back("--version");
+    const ProcessResult result = tracecast(subcommand);
     CHECK(result.exit_code == 0);
     CHECK(result.out == version);
   }
 }
 
-TEST_CASE("-h, --help and help show one page of every verb, at 80 columns") {
+TEST_CASE("-h, --help and help show one page of every subcommand, at 80 columns") {
   CHECK(tracecast({"help"}).out == tracecast({"--help"}).out);
   CHECK(tracecast({"-h"}).out == tracecast({"--help"}).out);
-  for (const Words& verb : kVerbs) {
-    CAPTURE(line_of(verb));
+  for (const Words& subcommand : kSubcommands) {
+    CAPTURE(line_of(subcommand));
     const auto with = [&](const char* word) {
-      Words words = verb;
+      Words words = subcommand;
       words.emplace_back(word);
       return words;
     };
-    Words asked = verb;
+    Words asked = subcommand;
     asked.insert(asked.begin(), "help");
     const ProcessResult page = tracecast(asked);
     CHECK(page.exit_code == 0);
     CHECK(page.err == "");
-    CHECK(page.out.find("Usage: tracecast" + line_of(verb)) != std::string::npos);
+    CHECK(page.out.find("Usage: tracecast" + line_of(subcommand)) != std::string::npos);
     CHECK(page.out.find('{') == std::string::npos);  // choices stand in words
     CHECK(tracecast(with("-h")).out == page.out);
     CHECK(tracecast(with("--help")).out == page.out);
@@ -92,7 +92,7 @@ TEST_CASE("-h, --help and help show one page of every verb, at 80 columns") {
   }
 }
 
-TEST_CASE("help of a verb that is not there names the nearest") {
+TEST_CASE("help of a subcommand that is not there names the nearest") {
   struct Row {
     Words words;
     const char* says;
@@ -100,7 +100,7 @@ TEST_CASE("help of a verb that is not there names the nearest") {
   const Row rows[] = {
       {{"help", "predit"}, "nearest: predict"},
       {{"help", "trace", "reply"}, "nearest: replay"},
-      {{"help", "predict", "resnet50"}, "no further verb"},
+      {{"help", "predict", "resnet50"}, "no further subcommand"},
       {{"hlep"}, "nearest: help"},
       {{"--versoin"}, "nearest: --version"},
   };

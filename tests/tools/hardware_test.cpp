@@ -22,7 +22,7 @@ ProcessResult hardware(std::vector<std::string> arguments) {
 
 TEST_SUITE_BEGIN("tools/hardware");
 
-TEST_CASE("a list and one spec are told as JSON and CSV with units and sources") {
+TEST_CASE("a list and one spec are reported as JSON and CSV with units and sources") {
   const Json list = Json::parse(hardware({"links", "--format", "json"}).out);
   CHECK(list["schema"] == "tracecast.hardware/1");
   bool found = false;
@@ -93,7 +93,7 @@ TEST_CASE("a machine's CPU scales the host's costs, and its slot bounds the copy
 }
 
 TEST_CASE("an unnamed host dispatches as what servers of the GPU's years have, and is said so") {
-  const auto answer = [](const std::string& gpu, const std::vector<std::string>& more) {
+  const auto report = [](const std::string& gpu, const std::vector<std::string>& more) {
     // So small a batch that dispatch makes the step.
     std::vector<std::string> command{"--gpu",   gpu,     "--framework", "tensorflow",
                                      "--phase", "infer", "--format",    "json"};
@@ -109,7 +109,7 @@ TEST_CASE("an unnamed host dispatches as what servers of the GPU's years have, a
                                  {"h100_sxm5_80gb", "platinum_8480c"},
                                  {"gh200_96gb", "grace"}}) {
     CAPTURE(gpu);
-    const std::string assumed = answer(gpu, {}), named = answer(gpu, {"--host-cpu", cpu});
+    const std::string assumed = report(gpu, {}), named = report(gpu, {"--host-cpu", cpu});
     CHECK(step(assumed) == doctest::Approx(step(named)));
     CHECK(Json::parse(assumed)["host_cpu"] == cpu);
     const bool scales = std::string_view(cpu) != "e5_2698_v4";  // the framework's reference
@@ -117,8 +117,8 @@ TEST_CASE("an unnamed host dispatches as what servers of the GPU's years have, a
     CHECK(named.find("names yours") == named.npos);
   }
   // 3.6 GHz * 1.05 of the reference over 3.8 GHz * 1.62: a step of dispatch alone takes 0.614 of the time.
-  const double fast = step(answer("h100_sxm5_80gb", {}));
-  const double slow = step(answer("h100_sxm5_80gb", {"--host-cpu", "e5_2698_v4"}));
+  const double fast = step(report("h100_sxm5_80gb", {}));
+  const double slow = step(report("h100_sxm5_80gb", {"--host-cpu", "e5_2698_v4"}));
   CHECK(fast / slow == doctest::Approx(3.6 * 1.05 / (3.8 * 1.62)).epsilon(0.05));
 }
 
@@ -213,14 +213,14 @@ TEST_CASE("a variant of a GPU states what differs, and every answer says what it
   write_file(folder.path() / "whole.textproto", whole);
   // So many pixels that kernels, and not the host, make the step.
   const auto step = [&](const std::string& gpu) {
-    const Json answer = Json::parse(
+    const Json report = Json::parse(
         predict({"--gpu", gpu, "--hwspecs", path, "--image-size", "1344", "--format", "json"}).out);
-    CHECK(answer["gpu"] == gpu);
+    CHECK(report["gpu"] == gpu);
     // What was measured on the H200 itself says nothing of a GPU that is none.
     if (gpu != "h200") {
-      for (const Json& part : answer["basis"]) CHECK(part["basis"] != "measured");
+      for (const Json& part : report["basis"]) CHECK(part["basis"] != "measured");
     }
-    return answer["step_time_s"]["value"].get<double>();
+    return report["step_time_s"]["value"].get<double>();
   };
   CHECK(step("mine") == step("whole"));
   CHECK(step("mine") != step("h200"));

@@ -20,10 +20,10 @@ TEST_CASE("a million GPUs that are alike need no memory and no links each") {
                          "1000000", "--format", "json"},
                         Seconds(120));
   REQUIRE(result.exit_code == 0);
-  const auto answer = nlohmann::json::parse(result.out);
-  CHECK(answer["gpus"] == 1'000'000);
-  CHECK(answer["nodes"] == 125'000);
-  CHECK(answer["throughput_samples_per_s"]["value"].get<double>() > 0);
+  const auto report = nlohmann::json::parse(result.out);
+  CHECK(report["gpus"] == 1'000'000);
+  CHECK(report["nodes"] == 125'000);
+  CHECK(report["throughput_samples_per_s"]["value"].get<double>() > 0);
 }
 
 TEST_CASE("strategies whose every copy is simulated say how many GPUs they take") {
@@ -74,15 +74,15 @@ TEST_CASE("a faster Ethernet makes steps and collectives faster, and the answer 
     double first = 0, before = 0;
     for (const char* link :
          {"ethernet_10g", "ethernet_25g", "ethernet_100g", "ethernet_200g", "ethernet_400g"}) {
-      const auto answer = on_ethernet(mode.words, link);
+      const auto report = on_ethernet(mode.words, link);
       CAPTURE(mode.what);
       CAPTURE(link);
-      REQUIRE(answer["nics"].size() == 1);
-      CHECK(answer["nics"][0]["nodes"] == 4);
-      CHECK(answer["nics"][0]["nics_per_node"] == 8);
-      CHECK(answer["nics"][0]["link"] == link);
-      const double now = mode.is_step ? answer["step_time_s"]["value"].get<double>()
-                                      : answer["sizes"][0]["time_us"].get<double>();
+      REQUIRE(report["nics"].size() == 1);
+      CHECK(report["nics"][0]["nodes"] == 4);
+      CHECK(report["nics"][0]["nics_per_node"] == 8);
+      CHECK(report["nics"][0]["link"] == link);
+      const double now = mode.is_step ? report["step_time_s"]["value"].get<double>()
+                                      : report["sizes"][0]["time_us"].get<double>();
       // What computing hides does not show in a step.
       if (before > 0) CHECK(now <= before * 1.005);
       if (first == 0) first = now;

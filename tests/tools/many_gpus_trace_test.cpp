@@ -12,7 +12,7 @@ using namespace tracecast;
 using namespace tracecast::test;
 using Json = nlohmann::json;
 
-Json answer(std::vector<std::string> arguments) {
+Json report(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), TRACECAST_PROGRAM);
   const ProcessResult result = run_process(arguments);
   REQUIRE(result.exit_code == 0);
@@ -26,9 +26,9 @@ TEST_CASE(
   const TemporaryFolder folder;
   const std::string file = folder.path() / "t.json";
   const Json predicted =
-      answer({"predict", "resnet50", "--gpu", "v100", "--gpus", "4", "--machine", "dgx1", "--batch",
+      report({"predict", "resnet50", "--gpu", "v100", "--gpus", "4", "--machine", "dgx1", "--batch",
               "16", "--framework", "pytorch", "--format", "json", "--trace", file});
-  const Json read = answer({"trace", "summary", file, "--format", "json"});
+  const Json read = report({"trace", "summary", file, "--format", "json"});
   CHECK(read["gpus_used"] == 4);
   CHECK(read["gpus_in_host"] == 4);
   CHECK(read["streams"] == 8);  // kernels and gradients of each

@@ -219,7 +219,7 @@ TEST_CASE("what a publisher calls a network is asked like its id, and is no path
 }
 
 TEST_CASE(
-    "accelerators of other makers are told of by their makers, and no NVIDIA GPU is taken for "
+    "accelerators of other makers are reported of by their makers, and no NVIDIA GPU is taken for "
     "one") {
   const std::pair<const char*, const char*> words[] = {
       {"mi300x", "AMD"},     {"MI250", "AMD"},     {"AMD Instinct MI355X", "AMD"},
@@ -255,7 +255,7 @@ TEST_CASE(
   CHECK(holds(tracecast({"predict", "resnet50", "--gpu", "v10"}).err, "v100"));
 }
 
-TEST_CASE("a network in another form than ONNX is told the way in, wherever it is named") {
+TEST_CASE("a network in another form than ONNX is reported the way in, wherever it is named") {
   for (const KnownNames::Files& kind : known_names().files) {
     for (const std::string& ending : kind.endings) {
       for (const std::string& name : {"model" + ending, "folder/MODEL" + ending}) {

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-Json answer(Words words) {
+Json report(Words words) {
   words.insert(words.begin(), "predict");
   words.insert(words.end(), {"--format", "json"});
   const ProcessResult result = tracecast(words);
@@ -29,7 +29,7 @@ Json answer(Words words) {
 double step(const Words& words, const Words& more = {}) {
   Words all = words;
   all.insert(all.end(), more.begin(), more.end());
-  return answer(all)["step_time_s"]["value"];
+  return report(all)["step_time_s"]["value"];
 }
 
 TEST_SUITE_BEGIN("tools/network_code");
@@ -75,7 +75,7 @@ TEST_CASE("a config.json of GPT-2 is the zoo's GPT-2") {
         zoo{"gpt2", "--attention", attention};
     file.insert(file.end(), flags.begin(), flags.end());
     zoo.insert(zoo.end(), flags.begin(), flags.end());
-    return std::pair(answer(file), answer(zoo));
+    return std::pair(report(file), report(zoo));
   };
   const auto seconds = [](const Json& of) { return of["step_time_s"]["value"].get<double>(); };
   const auto [one, other] = both("fused");
@@ -162,17 +162,17 @@ TEST_CASE("the batch that a file fixes is the default") {
   const std::string path = folder.path() / "five.onnx";
   write_file(path, model.bytes());
   const Words job{path, "--gpu", "v100", "--phase", "infer"};
-  CHECK(answer(job)["batch_per_gpu"] == 5);
+  CHECK(report(job)["batch_per_gpu"] == 5);
   CHECK(step(job) == step(job, {"--batch", "5"}));
   Words one = job;
   one.insert(one.end(), {"--batch", "1"});
-  CHECK(answer(one)["batch_per_gpu"] == 1);
+  CHECK(report(one)["batch_per_gpu"] == 1);
   const ProcessResult text = tracecast({"predict", path, "--gpu", "v100", "--phase", "infer"});
   CHECK(text.out.find("batch 5, as the network's file fixes it") != std::string::npos);
   const ProcessResult table =
       tracecast({"compare", path, "--gpu", "v100,t4", "--phase", "infer", "--format", "csv"});
   CHECK(table.out.find(",5,") != std::string::npos);
-  CHECK(answer({"resnet50", "--gpu", "v100"})["batch_per_gpu"] == 1);
+  CHECK(report({"resnet50", "--gpu", "v100"})["batch_per_gpu"] == 1);
 }
 
 TEST_SUITE_END();

@@ -31,7 +31,7 @@ struct Folder : InventedFiles {
   }
 };
 
-double rate(const Json& answer) { return answer["throughput_samples_per_s"]["value"]; }
+double rate(const Json& report) { return report["throughput_samples_per_s"]["value"]; }
 
 TEST_CASE("a disk: loading from it paces the job") {
   const Folder folder;
@@ -104,8 +104,8 @@ TEST_CASE("a published source: what its program does, and which rows were used")
       "b,our blog,p100_sxm2_16gb,1,pytorch,fp32,vgg16,synthetic,train,16,120\n"
       "c,their blog,v100_sxm2_16gb,1,pytorch,fp32,vgg16,synthetic,train,16,200\n");
   (void)folder.write("published/our_blog.textproto", invented_published_source());
-  const Json answer = folder.json({"validate", table});
-  const Json& rows = answer["rows"];
+  const Json report = folder.json({"validate", table});
+  const Json& rows = report["rows"];
   CHECK(rows[0]["used_for"] == "choice");
   CHECK(rows[1]["used_for"] == "fit");
   CHECK(rows[2]["used_for"].is_null());
@@ -114,12 +114,12 @@ TEST_CASE("a published source: what its program does, and which rows were used")
   CHECK(rows[2]["flag"].is_null());
   // Without an optimizer a step is shorter.
   CHECK(rows[0]["predicted"].get<double>() > 1.001 * rows[2]["predicted"].get<double>());
-  CHECK(answer["total"]["n"] == 3);
-  CHECK(answer["total"]["by_used_for"]["fit"]["n"] == 1);
-  CHECK(answer["total"]["by_used_for"]["choice"]["n"] == 1);
-  CHECK(answer["total"]["by_used_for"]["none"]["n"] == 1);
+  CHECK(report["total"]["n"] == 3);
+  CHECK(report["total"]["by_used_for"]["fit"]["n"] == 1);
+  CHECK(report["total"]["by_used_for"]["choice"]["n"] == 1);
+  CHECK(report["total"]["by_used_for"]["none"]["n"] == 1);
   bool grouped = false;
-  for (const Json& group : answer["groups"])
+  for (const Json& group : report["groups"])
     grouped = grouped || (group["by"] == "used_for" && group["key"] == "fit" && group["n"] == 1);
   CHECK(grouped);
   const std::string csv = folder.run({"validate", table, "--format", "csv"}).out;
@@ -143,7 +143,7 @@ TEST_CASE("a file that is wrong is refused by every command, in one line that na
   };
   const Row rows[] = {
       {"framework/x.textproto", "id: \"x\" based_on: \"pytroch\"", "pytroch"},
-      {"strategy/x.textproto", "id: \"x\"", "exchange"},
+      {"strategy/x.textproto", "id: \"x\"", "communication"},
       {"mlperf/x.textproto", "id: \"v9\" based_on: \"v5.0\"", "no month"},
       {"mlperf/x.textproto",
        "id: \"v9\" based_on: \"v5.0\" month { value: \"2029-01\" source: \"results\" } benchmark { "

@@ -2,7 +2,7 @@
 """Whether a reader of the pages finds what they point to: pages_test.py [ROOT].
 
 1. Who reads only the README and the three pages of tools/manual below can name the file to change for each question of
-   ANSWERS: a row of the table in architecture.md says so, and the file has what it is said to have.
+   DECIDES: a row of the table in architecture.md says so, and the file has what it is said to have.
 2. Every page, file and folder that the README, the manual, CONTRIBUTING, the templates of .github and all READMEs link, or name by
    its path from the root or from the page's folder, is there. In such a path ID, NAME, FORMAT and the like stand for a name: what is before them is there.
 3. The version is the same wherever it stands.
@@ -23,7 +23,7 @@ import tempfile
 
 TABLE, WALKS, FORMULAS = (f"tools/manual/{name}.md" for name in ("architecture", "adding", "kernel_time"))
 # Question, the file that decides, and a word that such a file has.
-ANSWERS = {
+DECIDES = {
     "a new activation": ("models/lowering/streaming.cpp", '"relu"'),
     "a new GPU": ("hwspecs/gpu", ".textproto"),
     "a new collective": ("sim/network/collective.cpp", "Collective::AllReduce"),
@@ -31,7 +31,8 @@ ANSWERS = {
     "a new trace format": ("traces/open.cpp", "Format::Kineto"),
 }
 VERSIONS = {"CMakeLists.txt": r"^project\(tracecast VERSION ([\d.]+)", "CITATION.cff": r"^version: ([\d.]+)$",
-            "tools/python/pyproject.toml": r'^version = "([\d.]+)"$', "CHANGELOG.md": r"^## ([\d.]+)"}
+            "tools/python/pyproject.toml": r'^version = "([\d.]+)"$', "CHANGELOG.md": r"^## ([\d.]+)",
+            "tests/install/consumer/CMakeLists.txt": r"find_package\(tracecast ([\d.]+)"}
 ALSO_READ = ("README.md", "CONTRIBUTING.md", "SECURITY.md", ".github/*.md", ".github/*/*.md", "tools/manual/*.md")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 PLACEHOLDER = re.compile(r"(?:^|[/_.])(?:[A-Z][A-Z_]*|x|<[^>]*>)(?:[/_.]|$)|\.\.\.")
@@ -90,7 +91,7 @@ class Pages:
         for page in self.pages:
             yield from self.faults_of(page)
 
-    def answer_faults(self):
+    def question_faults(self):
         """Questions that the pages do not answer, and files that do not have what they should."""
         missing = [page for page in (TABLE, WALKS, FORMULAS) if page not in self.tree.files]
         if missing:
@@ -102,7 +103,7 @@ class Pages:
             if line.startswith("|") and len(cells) > 1:
                 rows[cells[0]] = cells[1]
         walks = "\n".join(self.tree.lines(WALKS))
-        for question, (path, word) in ANSWERS.items():
+        for question, (path, word) in DECIDES.items():
             if f"`{path}`" not in rows.get(question, ""):
                 yield f"{TABLE}: {question}: {rows.get(question, 'no row')}; expected `{path}`"
             if path not in walks:
@@ -118,21 +119,21 @@ class Pages:
 
 
 def version_faults(root):
-    """Where the first version of a file is another than that of the build."""
+    """Where the first version of a file is another than that of the build, or than its beginning."""
     found = {name: re.search(pattern, (root / name).read_text(), re.MULTILINE) for name, pattern in VERSIONS.items()}
     stated = {name: match[1] if match else "no version" for name, match in found.items()}
     return [f"{name}: {version}; expected {stated['CMakeLists.txt']}, the version in CMakeLists.txt"
-            for name, version in stated.items() if version != stated["CMakeLists.txt"]]
+            for name, version in stated.items() if not f"{stated['CMakeLists.txt']}.".startswith(version + ".")]
 
 
 def all_faults(root, check_readmes):
     pages = Pages(root, check_readmes.Tree(root))
-    return [*pages.answer_faults(), *pages.faults(), *version_faults(root)], len(pages.pages)
+    return [*pages.question_faults(), *pages.faults(), *version_faults(root)], len(pages.pages)
 
 
 def copy(root, to, files):
     """The tree with its pages and what decides; of everything else the names."""
-    whole = {path for path, _ in ANSWERS.values()} | set(VERSIONS)
+    whole = {path for path, _ in DECIDES.values()} | set(VERSIONS)
     for name in files:
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         if name.endswith(".md") or name in whole:
@@ -151,7 +152,7 @@ def changed(path, text):
 
 def check_itself(root, check_readmes):
     """Plants each fault in a copy of a tree that has none."""
-    answer = ANSWERS["a new activation"][0]
+    decides = DECIDES["a new activation"][0]
     plants = [
         ("README.md", lambda t: t + "\n[gone](tools/manual/gone.md)\n", "links tools/manual/gone.md"),
         ("README.md", lambda t: t + "\n[folder](sim/gone)\n", "links sim/gone"),
@@ -160,11 +161,11 @@ def check_itself(root, check_readmes):
         (WALKS, lambda t: t + "\n1. `models/gone.cpp`: nothing.\n", "names models/gone.cpp"),
         (WALKS, lambda t: t + "\n    tools/gone --now\n", "names tools/gone"),
         (WALKS, lambda t: t + "\n`traces/gone/FORMAT_test.cpp`\n", "names traces/gone"),
-        (WALKS, lambda t: t.replace(answer, "models/lowering"), f"does not name {answer}"),
-        (TABLE, lambda t: t.replace(f"| a new activation | `{answer}`", "| a new activation | `models/graph.hpp`"), "a new activation: `models/graph.hpp`"),
+        (WALKS, lambda t: t.replace(decides, "models/lowering"), f"does not name {decides}"),
+        (TABLE, lambda t: t.replace(f"| a new activation | `{decides}`", "| a new activation | `models/graph.hpp`"), "a new activation: `models/graph.hpp`"),
         (TABLE, lambda t: t.replace("| a wrong power |", "| power |"), "a wrong power: no row"),
         ("sim/cost/README.md", lambda t: t + "\nAs sim/cost/gone.hpp has it.\n", "names sim/cost/gone.hpp"),
-        (answer, lambda t: t.replace('"relu"', ""), f"{answer}: has no"),
+        (decides, lambda t: t.replace('"relu"', ""), f"{decides}: has no"),
         ("CITATION.cff", lambda t: re.sub(r"(?m)^version: .*", "version: 9.9.9", t), "CITATION.cff: 9.9.9"),
     ]
     with tempfile.TemporaryDirectory() as name:

@@ -146,9 +146,9 @@ TEST_CASE("numbers are short and honest") {
   CHECK(three_digits(12.345) == "12.3");
   CHECK(three_digits(12345) == "12345");
   CHECK(three_digits(-1.5) == "-1.50");
-  CHECK(narrow(123.4, 4) == "123");
-  CHECK(narrow(0.0123, 4) == "0.01");
-  CHECK(narrow(123456, 5) == "1e+05");
+  CHECK(low_precision(123.4, 4) == "123");
+  CHECK(low_precision(0.0123, 4) == "0.01");
+  CHECK(low_precision(123456, 5) == "1e+05");
 }
 
 TEST_CASE("a name too long for its cell stays whole: the row goes on below it") {

@@ -20,7 +20,7 @@ const std::string kJobs = "tools/manual/jobs.textproto",
 
 TEST_SUITE_BEGIN("tools/plan");
 
-Json answer(Words words, int exit_code = 0) {
+Json report(Words words, int exit_code = 0) {
   words.insert(words.begin(), "plan");
   words.insert(words.end(), {"--format", "json", "--worlds", "20"});
   CAPTURE(line_of(words));
@@ -55,10 +55,10 @@ TEST_CASE("the manual's jobs: a plan in its limits, and the same bytes again fro
 
 TEST_CASE("a run that was timed moves the same job elsewhere, and narrows what is said of it") {
   const Words words{kJobs, "--catalogue", kPrices, "--deadline", "30d"};
-  const Json without = answer(words);
+  const Json without = report(words);
   Words more = words;
   more.insert(more.end(), {"--measured", "tools/manual/runs.csv"});
-  const Json with = answer(more);
+  const Json with = report(more);
   const auto cell = [](const Json& doc) {
     for (const Json& row : doc["matrix"])
       if (row["job"] == "vision_a" && row["gpu"] == "a100_sxm4_80gb" && row["gpus"] == 1)
@@ -76,8 +76,8 @@ TEST_CASE("predict takes runs, too, and says what compare says") {
   const TemporaryFolder folder;
   const std::string runs = (folder.path() / "runs.csv").string();
   const Words job{"--gpu", "v100", "--batch", "64", "--format", "json", "--measured", runs};
-  const auto asked = [&](const char* verb) {
-    Words words{verb, "resnet50"};
+  const auto asked = [&](const char* subcommand) {
+    Words words{subcommand, "resnet50"};
     words.insert(words.end(), job.begin(), job.end());
     const ProcessResult result = tracecast(words);
     CAPTURE(result.err);
@@ -115,7 +115,7 @@ TEST_CASE("the prices in the program are used and said where none are given") {
 
 TEST_CASE("jobs that serve get replicas enough for their rate, beside those that train") {
   const std::string file = "tools/manual/serving_jobs.textproto";
-  const Json doc = answer({file, "--catalogue", kPrices, "--deadline", "30d"});
+  const Json doc = report({file, "--catalogue", kPrices, "--deadline", "30d"});
   const auto assigned = [](const Json& d, const char* job) {
     for (const Json& row : d["plan"]["assignment"])
       if (row["job"] == job) return row;
@@ -129,8 +129,8 @@ TEST_CASE("jobs that serve get replicas enough for their rate, beside those that
   CHECK(replicas * borne > 12);
   CHECK(chat["time_s"].get<double>() == doctest::Approx(720 * 3600));
   CHECK(doc["plan"]["in_time"] == true);
-  for (const Json& stay : doc["plan"]["schedule"])
-    if (stay["job"] == "chat") CHECK(stay["begin_s"].get<double>() == doctest::Approx(0));
+  for (const Json& residence : doc["plan"]["schedule"])
+    if (residence["job"] == "chat") CHECK(residence["begin_s"].get<double>() == doctest::Approx(0));
   CHECK(assigned(doc, "vision")["count"] == 2);
   CHECK(doc["probability_within_limits"].get<double>() > 0.6);
 
@@ -145,16 +145,16 @@ TEST_CASE("jobs that serve get replicas enough for their rate, beside those that
                    rate + more + " } }");
   };
   write("12", " tpot_ms: 40");
-  const Json sure = answer({own, "--catalogue", kPrices, "--deadline", "30d"});
+  const Json sure = report({own, "--catalogue", kPrices, "--deadline", "30d"});
   const Json one = assigned(sure, "chat");
   const double rate = one["borne_per_replica_per_s"].get<double>();
   CHECK(one["replicas"].get<int>() >= 12 / rate);
   CHECK(one["gpus"].get<int>() >= one["replicas"].get<int>());
   write("12", " tpot_ms: 40 certainty: 0.99");
-  const Json safe = assigned(answer({own, "--catalogue", kPrices, "--deadline", "30d"}), "chat");
+  const Json safe = assigned(report({own, "--catalogue", kPrices, "--deadline", "30d"}), "chat");
   CHECK(safe["replicas"].get<int>() > one["replicas"].get<int>());
   write("12", " ttft_ms: 0.01");
-  const Json none = answer({own, "--catalogue", kPrices, "--deadline", "30d"}, 1);
+  const Json none = report({own, "--catalogue", kPrices, "--deadline", "30d"}, 1);
   REQUIRE(none["jobs_without_place"].size() == 1);
   CHECK(none["jobs_without_place"][0].get<std::string>().find("no load keeps to") !=
         std::string::npos);
@@ -166,7 +166,7 @@ TEST_CASE("a transformer with a global batch is divided over its gang as --searc
   write_file(file,
              "job { id: \"gpt\" network: \"gpt3_13b\" global_batch: 256 seq_len: 2048 tokens: 1e9 "
              "gpus: 8 gpus: 16 allowed_gpu: \"a100_sxm4_80gb\" }");
-  const Json doc = answer({file, "--catalogue", kPrices, "--deadline", "30d"});
+  const Json doc = report({file, "--catalogue", kPrices, "--deadline", "30d"});
   const ProcessResult found = tracecast({"predict", "gpt3_13b", "--gpu", "a100_sxm4_80gb", "--gpus",
                                          "16", "--machine", "dgx_a100", "--seq-len", "2048",
                                          "--global-batch", "256", "--search", "--format", "json"});
@@ -287,25 +287,25 @@ TEST_CASE("parts of GPUs are bought like GPUs, and jobs have one") {
 }
 
 TEST_CASE("impossible requests say which limit binds and by how much, and end with 1") {
-  Json doc = answer({kJobs, "--catalogue", kPrices, "--deadline", "30d", "--budget", "500"}, 1);
+  Json doc = report({kJobs, "--catalogue", kPrices, "--deadline", "30d", "--budget", "500"}, 1);
   REQUIRE(doc["binding_limits"].size() == 1);
   CHECK(doc["binding_limits"][0]["limit"] == "budget");
   const double needed = doc["binding_limits"][0]["needed"].get<double>();
   CHECK(needed > 500);
   // What is said to do, does; and half of it does not.
-  (void)answer({kJobs, "--catalogue", kPrices, "--deadline", "30d", "--budget",
+  (void)report({kJobs, "--catalogue", kPrices, "--deadline", "30d", "--budget",
                 std::to_string(needed * 1.001)});
-  (void)answer({kJobs, "--catalogue", kPrices, "--deadline", "30d", "--budget",
+  (void)report({kJobs, "--catalogue", kPrices, "--deadline", "30d", "--budget",
                 std::to_string(needed * 0.5)},
                1);
-  doc = answer({kJobs, "--catalogue", kPrices, "--deadline", "2h"}, 1);
+  doc = report({kJobs, "--catalogue", kPrices, "--deadline", "2h"}, 1);
   REQUIRE(doc["binding_limits"].size() == 1);
   CHECK(doc["binding_limits"][0]["limit"] == "deadline");
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "jobs.textproto").string();
   write_file(file,
              "job { id: \"big\" network: \"bert_large\" batch: 4096 seq_len: 512 samples: 1e6 }");
-  doc = answer({file, "--catalogue", kPrices, "--deadline", "30d"}, 1);
+  doc = report({file, "--catalogue", kPrices, "--deadline", "30d"}, 1);
   REQUIRE(doc["jobs_without_place"].size() == 1);
   CHECK(doc["jobs_without_place"][0].get<std::string>().starts_with("memory binds: big needs"));
 }

@@ -72,20 +72,20 @@ TEST_CASE("a step held at a lower clock takes longer and draws less") {
 TEST_CASE("limits and clocks beyond the board's are refused with its range") {
   PlacedJob board;
   board.gpu = "v100_pcie_16gb";
-  const auto answer = [&](auto&& change) {
+  const auto report = [&](auto&& change) {
     PlacedJob options = board;
     change(options);
     return refusal(options);
   };
   for (const double watts : {90.0, 300.0}) {
     CAPTURE(watts);
-    CHECK(answer([&](PlacedJob& o) { o.board.power_limit_w = watts; }).find("100 to 250 W") !=
+    CHECK(report([&](PlacedJob& o) { o.board.power_limit_w = watts; }).find("100 to 250 W") !=
           std::string::npos);
   }
-  CHECK(answer([](PlacedJob& o) { o.board.clock_mhz = 9000; }).find("MHz") != std::string::npos);
-  CHECK(answer([](PlacedJob& o) { o.board.memory_clock_mhz = 800; }).find("memory_clock_mhz") !=
+  CHECK(report([](PlacedJob& o) { o.board.clock_mhz = 9000; }).find("MHz") != std::string::npos);
+  CHECK(report([](PlacedJob& o) { o.board.memory_clock_mhz = 800; }).find("memory_clock_mhz") !=
         std::string::npos);
-  CHECK(answer([](PlacedJob& o) { o.epoch_samples = 0; }).find("--epoch-samples") !=
+  CHECK(report([](PlacedJob& o) { o.epoch_samples = 0; }).find("--epoch-samples") !=
         std::string::npos);
 }
 

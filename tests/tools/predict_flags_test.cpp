@@ -186,11 +186,11 @@ Count walk(const Mode& mode) {
 }
 
 /// All modes whose names begin so.
-void walk_all(std::string_view beginning) {
+void walk_all(std::string_view prefix) {
   Count sum;
   int modes = 0;
   for (const Mode& mode : predict_modes()) {
-    if (!std::string_view(mode.name).starts_with(beginning)) continue;
+    if (!std::string_view(mode.name).starts_with(prefix)) continue;
     const Count count = walk(mode);
     sum.honoured += count.honoured;
     sum.refused += count.refused;
@@ -198,8 +198,8 @@ void walk_all(std::string_view beginning) {
     ++modes;
   }
   CHECK(modes > 0);
-  MESSAGE(std::string(beginning) << ": " << modes << " modes, " << sum.honoured << " honoured, "
-                                 << sum.refused << " refused, " << sum.excused << " excused");
+  MESSAGE(std::string(prefix) << ": " << modes << " modes, " << sum.honoured << " honoured, "
+                              << sum.refused << " refused, " << sum.excused << " excused");
 }
 
 TEST_SUITE_BEGIN("tools/predict/predict_flags");
@@ -217,7 +217,7 @@ TEST_CASE("every flag of predict has a value to be tried with, and no other has"
   }
 }
 
-TEST_CASE("a number that no flag takes is told which ones it does") {
+TEST_CASE("a number that no flag takes is reported which ones it does") {
   struct Row {
     Arguments flag;
     const char* says;
@@ -271,7 +271,7 @@ TEST_CASE("hardware may be told to be so many times as fast") {
   const double slower = step({"--set", "gpu.compute=0.5x"});
   CHECK(slower > as_is);
   CHECK(slower < 2 * as_is);
-  // Four cards over PCIe exchange in half the time, or wait longer.
+  // Four cards over PCIe communication in half the time, or wait longer.
   const Arguments four = {"--gpus", "4", "--machine", "s_wisc_v100"};
   const auto among = [&](const char* set) {
     Arguments more = four;

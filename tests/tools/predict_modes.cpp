@@ -23,8 +23,8 @@ const std::set<std::string, std::less<>> kEchoes = {
     "expert_parallel", "sequence_parallel", "schedule", "chunks", "zero", "micro_batch",
     "micro_batches", "global_batch", "tokens_per_sequence",
     // labels of text
-    "Network", "GPU", "GPUs", "CPU", "Nodes", "Machine", "Channel", "Job", "Division", "Batch",
-    "Assumed", "cost_profile", "cluster", "tracecast", ""};
+    "Network", "GPU", "GPUs", "CPU", "Nodes", "Machine", "Channel", "Job", "ParallelLayout",
+    "Batch", "Assumed", "cost_profile", "cluster", "tracecast", ""};
 
 using Json = nlohmann::json;
 
@@ -40,8 +40,8 @@ void drop_echoes(Json& value) {
   }
 }
 
-std::string figures_of_csv(const std::string& answer) {
-  std::istringstream lines(answer);
+std::string figures_of_csv(const std::string& report) {
+  std::istringstream lines(report);
   std::string line, kept;
   std::vector<bool> keeps;
   while (std::getline(lines, line)) {
@@ -58,8 +58,8 @@ std::string figures_of_csv(const std::string& answer) {
 }
 
 /// The first word of a line that begins at its first column: a label. Tables are indented by two blanks.
-std::string figures_of_text(const std::string& answer) {
-  std::istringstream lines(answer);
+std::string figures_of_text(const std::string& report) {
+  std::istringstream lines(report);
   std::string line, kept;
   bool echoes = false;
   while (std::getline(lines, line)) {
@@ -76,13 +76,13 @@ std::string figures_of_text(const std::string& answer) {
 
 }  // namespace
 
-std::string figures_of(const std::string& answer) {
-  if (answer.starts_with("{")) {
-    Json document = Json::parse(answer);
+std::string figures_of(const std::string& report) {
+  if (report.starts_with("{")) {
+    Json document = Json::parse(report);
     drop_echoes(document);
     return document.dump();
   }
-  return answer.starts_with("network,") ? figures_of_csv(answer) : figures_of_text(answer);
+  return report.starts_with("network,") ? figures_of_csv(report) : figures_of_text(report);
 }
 
 const std::vector<Mode>& predict_modes() {
@@ -141,7 +141,7 @@ const std::vector<FlagValue>& predict_flag_values() {
       {"--phase", {"infer"}, {}, "one GPU, train"},
       {"--phase", {"train"}, {}, "one GPU, infer"},
       {"--phase", {"forward"}},
-      {"--precision", {"fp32"}, {}, "divided"},
+      {"--precision", {"fp32"}, {}, "sharded"},
       {"--precision", {"fp16"}},
       {"--framework", {"pytorch"}, {}, "servers"},
       {"--framework", {"tensorflow"}},
@@ -154,7 +154,7 @@ const std::vector<FlagValue>& predict_flag_values() {
       {"--framework-version", {"0.11, cuDNN 4"}, {}, "servers"},
       {"--framework-version", {"1.8"}, {}, "training program"},  // of 2020: cuDNN 7 anyway
       {"--framework-version", {"1.6, cuDNN 6.0"}},
-      {"--optimizer", {"sgd"}, {}, "divided"},
+      {"--optimizer", {"sgd"}, {}, "sharded"},
       {"--optimizer", {"adam"}},
       {"--image-size", {"64"}, {}, "ONNX file"},
       {"--image-size", {"160"}},
@@ -162,14 +162,14 @@ const std::vector<FlagValue>& predict_flag_values() {
       {"--fan-out", {"10,5,5"}},
       {"--recompute", {"full"}},
       {"--lora", {"8"}},
-      {"--lora-targets", {"linear"}, {"--lora", "8"}, "divided"},
+      {"--lora-targets", {"linear"}, {"--lora", "8"}, "sharded"},
       {"--lora-targets", {"linear"}},  // without a rank
       {"--accumulate", {"4"}},
       {"--data", {"cifar10"}, {}, "training program"},
       {"--data", {"imagenet32"}, {}, "one GPU, loaded input"},
       {"--data", {"imagenet"}},
       {"--machine", {"gavel_cloud"}, {}, "servers"},
-      {"--machine", {"hgx_a100_4nic"}, {"--nodes", "2"}, "divided"},
+      {"--machine", {"hgx_a100_4nic"}, {"--nodes", "2"}, "sharded"},
       {"--machine", {"aws_p3_8xlarge"}},
       {"--host-cpu", {"1xe5_2680_v2"}},
       {"--cpu-threads", {"2"}},
@@ -180,10 +180,10 @@ const std::vector<FlagValue>& predict_flag_values() {
       {"--power-limit", {"75"}, {}, "servers"},
       {"--power-limit", {"160"}},
       {"--clock", {"600"}},
-      {"--memory-clock", {"600"}, {}, "divided"},
+      {"--memory-clock", {"600"}, {}, "sharded"},
       {"--memory-clock", {"2000"}, {}, "servers"},
       {"--memory-clock", {"600"}},
-      {"--gpus", {"16"}, {}, "divided"},
+      {"--gpus", {"16"}, {}, "sharded"},
       {"--gpus", {"8"}},
       {"--nodes", {"2"}},
       {"--cluster", {"FOLDER/cluster.textproto"}},
@@ -213,7 +213,7 @@ const std::vector<FlagValue>& predict_flag_values() {
       {"--async", {}},
       {"--profile", {"FOLDER/profile.textproto"}},
       {"--set", {"cost.cpu.memory_efficiency=0.3"}, {}, "CPU"},
-      {"--set", {"cost.memory.efficiency=0.4"}, {}, "divided"},  // all arithmetic on tensor cores
+      {"--set", {"cost.memory.efficiency=0.4"}, {}, "sharded"},  // all arithmetic on tensor cores
       {"--set", {"cost.clock.ceiling=0.4"}},
       {"--hwspecs", {"FOLDER/specs"}},
       {"--format", {"json"}, {}, "one GPU, train, text"},

@@ -17,10 +17,9 @@ struct Mode {
 /// A flag with a value that differs from its default.
 struct FlagValue {
   const char* flag;
-  Arguments value{};   ///< empty: it takes none
-  Arguments beside{};  ///< given with and without the flag: what its subject needs
-  const char* mode =
-      "";  ///< only in modes whose name begins so; rows for longer beginnings go first
+  Arguments value{};      ///< empty: it takes none
+  Arguments beside{};     ///< given with and without the flag: what its subject needs
+  const char* mode = "";  ///< only in modes whose name begins so; rows for longer prefixes go first
   const char* spelled = "";  ///< on the command line, where not as the help names it first
 };
 /// Every flag of `predict`, some with a value of their own in some modes.
@@ -36,6 +35,6 @@ struct Excuse {
 
 /// What an answer says beyond its inputs: of JSON and CSV without the keys and columns that repeat flags, of text without
 /// the lines that do.
-[[nodiscard]] std::string figures_of(const std::string& answer);
+[[nodiscard]] std::string figures_of(const std::string& report);
 
 }  // namespace tracecast::test

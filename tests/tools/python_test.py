@@ -40,7 +40,7 @@ def triple(of):
     return None if of is None else (of.value, of.low, of.high)
 
 
-def told(of):
+def reported(of):
     return of["value"], of["low"], of["high"]
 
 
@@ -55,8 +55,8 @@ def predictions():
                  (["--no-cudnn-benchmark"] if k == "cudnn_benchmark" else ["--" + k.replace("_", "-"), str(v)])]
         said, code = command("predict", network, *words)
         what = f"predict {network} {flags}"
-        check(triple(f.throughput_samples_per_s) == told(said["throughput_samples_per_s"]), what)
-        check(triple(f.step_time_s) == told(said["step_time_s"]), what)
+        check(triple(f.throughput_samples_per_s) == reported(said["throughput_samples_per_s"]), what)
+        check(triple(f.step_time_s) == reported(said["step_time_s"]), what)
         check(f.fits == said["memory"]["fits"] == (code == 0), what + " fits")
         check([dict(i) for i in f.inputs] == said["inputs"], what + " inputs")
         check(abs(sum(f.basis.values()) - 1) < 1e-9, what + " basis")
@@ -69,7 +69,7 @@ def matrices():
     check(m.samples_per_s.shape == (3, 2) and m.samples_per_s.dtype == np.float64, "shape of a matrix")
     said, _ = command("predict", "bert_base", "--gpu", "v100", "--gpus", "4", "--batch", "2", "--precision", "amp")
     check((m.samples_per_s[1, 1], m.samples_per_s_low[1, 1], m.samples_per_s_high[1, 1]) ==
-          told(said["throughput_samples_per_s"]), "a cell is what predict says")
+          reported(said["throughput_samples_per_s"]), "a cell is what predict says")
     check("nosuch" in m.refused[2, 0] and np.isnan(m.samples_per_s[2, 0]), "a refused cell says why")
 
 
@@ -86,7 +86,7 @@ def searches_plans_servings():
     s = tc.serve("llama3_8b", gpu="h100", gpus=1, concurrency=4, input=256, output=32, requests=50)
     said, _ = command("serve", "llama3_8b", "--gpu", "h100", "--gpus", "1", "--concurrency", "4", "--input", "256", "--output", "32",
                       "--requests", "50")
-    check(triple(s.ttft_ms.p90) == told(said["ttft_ms"]["p90"]) and s.tokens_per_s == said["tokens_per_s"], "serve")
+    check(triple(s.ttft_ms.p90) == reported(said["ttft_ms"]["p90"]) and s.tokens_per_s == said["tokens_per_s"], "serve")
 
 
 def sweeps(folder):
@@ -161,11 +161,11 @@ def lives():
 
 def threads():
     """Others run while one computes, and all answers are right."""
-    predictor, answers, ticks = tc.Predictor(), {}, []
+    predictor, reports, ticks = tc.Predictor(), {}, []
     done = threading.Event()
 
     def ask(gpu):
-        answers[gpu] = [predictor.predict("densenet121", gpu=gpu, batch=b).step_time_s.value for b in (1, 2, 4, 8, 16, 32)]
+        reports[gpu] = [predictor.predict("densenet121", gpu=gpu, batch=b).step_time_s.value for b in (1, 2, 4, 8, 16, 32)]
 
     def tick():
         while not done.is_set():
@@ -180,7 +180,7 @@ def threads():
         asker.join()
     done.set()
     clock.join()
-    for gpu, values in answers.items():
+    for gpu, values in reports.items():
         check(values == [tc.predict("densenet121", gpu=gpu, batch=b).step_time_s.value for b in (1, 2, 4, 8, 16, 32)], f"threads {gpu}")
     check(len(ticks) > 10, "another thread runs meanwhile")
 

@@ -342,7 +342,7 @@ TEST_CASE(
        "id: 'mine' source: 'made up' round_s: 60 shares_round_s: 60 least_between_decisions_s: 10 "
        "decides_ahead: 0.1 "
        "start_charge: WHEN_STARTED start_s: 5 run_time_factor: 1.1 placement: NEAREST "
-       "spread_run_time_factor: 1.5 "
+       "scattered_run_time_factor: 1.5 "
        "queue_limit_gpu_s: 100 allox_reach: 0.5"},
       {{"Catalogue",
         "k.textproto",

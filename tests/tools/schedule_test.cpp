@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-Json answer(Words words) {
+Json report(Words words) {
   words.insert(words.begin(), "schedule");
   words.insert(words.end(), {"--format", "json"});
   CAPTURE(line_of(words));
@@ -50,7 +50,7 @@ TEST_CASE("a trace of three jobs, in text, JSON and CSV, per job and as a Gantt 
   const WrittenFile jobs(kJobs);
   const std::string per_job = (jobs.folder() / "out.csv").string(),
                     gantt = (jobs.folder() / "gantt.json").string();
-  const Json doc = answer(
+  const Json doc = report(
       {jobs.path(), "--gpus", "2", "--gpus-per-node", "2", "--per-job", per_job, "--trace", gantt});
   // b waits for both GPUs until a ends at 100 and holds up c: b ends at 150, c at 180.
   CHECK(doc["jobs"] == 3);
@@ -83,7 +83,7 @@ TEST_CASE("throughputs are predicted where no table is given, and exported in Ga
   const WrittenFile jobs("job_id,submit_s,num_gpu,model,batch,steps\n0,0,1,resnet50,32,1000\n");
   const std::string out = (jobs.folder() / "rates.json").string();
   const Json doc =
-      answer({jobs.path(), "--gpus", "1", "--gpu", "v100_sxm2_16gb", "--export-throughputs", out});
+      report({jobs.path(), "--gpus", "1", "--gpu", "v100_sxm2_16gb", "--export-throughputs", out});
   const Json rates = Json::parse(read_file(out, 1 << 20));
   const double rate =
       rates["v100_sxm2_16gb"]["('resnet50 (batch size 32)', 1)"]["null"].get<double>();
@@ -95,7 +95,7 @@ TEST_CASE("data that a job loads is part of its predicted rate, or the file is r
   const std::string head = "job_id,submit_s,num_gpu,model,batch,steps,data\n";
   const auto makespan = [&](const char* data) {
     const WrittenFile jobs(head + "0,0,1,alexnet,128,1000," + data + "\n");
-    return answer({jobs.path(), "--gpus", "1", "--gpu", "v100_sxm2_16gb"})["makespan_s"]
+    return report({jobs.path(), "--gpus", "1", "--gpu", "v100_sxm2_16gb"})["makespan_s"]
         .get<double>();
   };
   CHECK(makespan("imagenet") > 1.5 * makespan(""));
@@ -178,7 +178,7 @@ TEST_CASE("an elastic gang has the sizes that the table knows within its bounds"
   const auto with = [&](const char* policy) {
     Words all = words;
     all.emplace_back(policy);
-    return answer(all);
+    return report(all);
   };
   // Both have two: b ends at 1000, a has 1700 left, starts with four in 10 s, and does 3.6 a second.
   const Json equal = with("equal_gpus");
@@ -198,7 +198,7 @@ TEST_CASE("rates of an elastic gang are predicted size by size where no table is
       "a,0,1,1,4,resnet50,64,1000\n");
   const std::string out = (jobs.folder() / "rates.json").string();
   const Json doc =
-      answer({jobs.path(), "--gpus", "4", "--gpus-per-node", "4", "--gpu", "v100_sxm2_16gb",
+      report({jobs.path(), "--gpus", "4", "--gpus-per-node", "4", "--gpu", "v100_sxm2_16gb",
               "--policy", "marginal_gain", "--export-throughputs", out});
   const Json rates = Json::parse(read_file(out, 1 << 20))["v100_sxm2_16gb"];
   const auto rate = [&](int gpus) {
@@ -220,11 +220,11 @@ TEST_CASE("a spread gang runs as the table has it") {
       "c,0,2,net,8,100\n");
   // Two machines of three: the third gang has the GPU left in each, 25 s where 10 would do.
   const auto with = [&](const char* rules) {
-    return answer({jobs.path(), "--gpus", "6", "--gpus-per-node", "3", "--gpu", "v100_sxm2_16gb",
+    return report({jobs.path(), "--gpus", "6", "--gpus-per-node", "3", "--gpu", "v100_sxm2_16gb",
                    "--throughputs", rates.path(), "--rules", rules});
   };
   CHECK(with("nearest")["makespan_s"].get<double>() == doctest::Approx(25));
-  CHECK(with("nearest")["spread_starts"] == 1);
+  CHECK(with("nearest")["stagger_starts"] == 1);
   CHECK(with("ideal")["makespan_s"].get<double>() == doctest::Approx(10));
 }
 
@@ -234,7 +234,7 @@ TEST_CASE("GPUs fail alone, as the fleet states") {
       "group { gpus: 4 gpu: 'a' } failures { gpu_mtbf_hours: 20 checkpoint_interval_s: 600 "
       "restart_s: 60 source: 'made up' }",
       "fleet.textproto");
-  const Json doc = answer({jobs.path(), "--fleet", fleet.path()});
+  const Json doc = report({jobs.path(), "--fleet", fleet.path()});
   const auto failures = doc["failures"].get<double>();
   CHECK(failures > 0);
   CHECK(doc["makespan_s"].get<double>() > 100000);

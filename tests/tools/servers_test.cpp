@@ -29,7 +29,7 @@ double rate(const std::vector<std::string>& arguments) {
 
 TEST_SUITE_BEGIN("tools/servers");
 
-TEST_CASE("servers are nodes of their own, and what they cost is told") {
+TEST_CASE("servers are nodes of their own, and what they cost is reported") {
   const Json doc = json({"--nodes", "5", "--servers", "2", "--channel", "grpc"});
   CHECK(doc["gpus"] == 3);
   CHECK(doc["nodes"] == 5);
@@ -38,7 +38,7 @@ TEST_CASE("servers are nodes of their own, and what they cost is told") {
   CHECK(ps["channel"] == "grpc");
   CHECK(ps["link"] == "ipoib_edr");
   CHECK(ps["synchronous"] == true);
-  // ResNet-50: 53 convolutions, a scale and an offset for each, and the product with its bias.
+  // ResNet-50: 53 convolutions, a scale and an offset for each, and the GEMM with its bias.
   CHECK(ps["variables"] == 53 * 3 + 2);
   CHECK(ps["pulled_bytes_per_worker"].get<double>() ==
         doctest::Approx(4 * doc["parameters"].get<double>()));
@@ -123,13 +123,13 @@ TEST_CASE("several GPUs are explained by the kernels of all of them, 80 columns 
     REQUIRE(result.exit_code == 0);
     const Json doc = Json::parse(result.out);
     double share = 0;
-    bool exchanges = false;
+    bool communications = false;
     for (const Json& part : doc["device_time"]) {
       share += part["share"].get<double>();
-      exchanges |= part["class"] == "broadcast" || part["class"] == "collectives";
+      communications |= part["class"] == "broadcast" || part["class"] == "collectives";
     }
     CHECK(share == doctest::Approx(1));
-    CHECK(exchanges);
+    CHECK(communications);
     CHECK(doc.contains("host_calls") == (std::string(strategy) == "dataparallel"));
   }
 }

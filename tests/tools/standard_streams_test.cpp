@@ -122,7 +122,7 @@ TEST_CASE("- reads what a file of that content would say, of every format, and l
   CHECK(count_entries(inputs.path("tmp")) == 0);
 }
 
-TEST_CASE("every verb that reads a file of foreign making takes - for it") {
+TEST_CASE("every subcommand that reads a file of foreign making takes - for it") {
   const Inputs inputs;
   struct Row {
     const char *file, *arguments;
@@ -229,14 +229,14 @@ TEST_CASE("a pipe gets what a file gets, and what is said of its size is true") 
 TEST_CASE("two commands that write one file at once leave one of the two answers, whole") {
   const Inputs inputs;
   std::array<std::vector<std::string>, 2> commands;
-  std::array<std::string, 2> answers;
+  std::array<std::string, 2> reports;
   const std::string out = inputs.path("out.json");
   for (std::size_t i = 0; i < 2; ++i) {
     const std::string from = inputs.path("from" + std::to_string(i));
     write_file(from, recording(i == 0 ? "gemm" : "convolution", i == 0 ? 3000 : 2000));
     commands[i] = {TRACECAST_PROGRAM, "trace", "convert", from, "--to", "chrome", "-o", out};
     REQUIRE(run_process(commands[i]).exit_code == 0);
-    answers[i] = read_file(out, kMost);
+    reports[i] = read_file(out, kMost);
   }
   const int entries = count_entries(inputs.folder.path());
   constexpr int kRounds = 25;
@@ -248,7 +248,7 @@ TEST_CASE("two commands that write one file at once leave one of the two answers
     REQUIRE(results[0].exit_code == 0);
     REQUIRE(results[1].exit_code == 0);
     const std::string content = read_file(out, kMost);
-    REQUIRE((content == answers[0] || content == answers[1]));
+    REQUIRE((content == reports[0] || content == reports[1]));
   }
   CHECK(count_entries(inputs.folder.path()) == entries);
 }

@@ -45,13 +45,13 @@ class Sweep:
         return subprocess.run(self.command(*more), capture_output=True, text=True, timeout=300, check=False, **options)
 
     def rows(self):
-        answer = ""
+        report = ""
         for table in ("predictions", "servings", "grids", "inputs"):
             done = subprocess.run([self.program, "query", str(self.results), f"SELECT * FROM {table} ORDER BY 1", "--format",
                                    "csv"], capture_output=True, text=True, timeout=60, check=False)
             check(done.returncode == 0, f"query: {done.stderr}")
-            answer += done.stdout
-        return answer
+            report += done.stdout
+        return report
 
 
 def one_line_of(done, what, codes=(2,)):

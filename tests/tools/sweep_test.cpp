@@ -16,8 +16,8 @@ using Json = nlohmann::json;
 TEST_SUITE_BEGIN("tools/sweep");
 
 /// A grid in a folder of its own, and the file of its results.
-struct Swept {
-  explicit Swept(const std::string& text) { write_file(grid, text); }
+struct Rasterized {
+  explicit Rasterized(const std::string& text) { write_file(grid, text); }
   ProcessResult run(Words more = {}) const {
     Words words{"sweep", grid, "-o", results};
     words.insert(words.end(), more.begin(), more.end());
@@ -51,7 +51,7 @@ void check_interval(const Json& row, const char* value, const char* low, const c
 }
 
 TEST_CASE("a row says what predict says with the same flags, to the last digit") {
-  const Swept swept(R"(
+  const Rasterized rasterized(R"(
 predict {
   network: ["resnet50", "bert_base"]
   gpu: ["v100_sxm2_16gb", "a100"]
@@ -59,8 +59,8 @@ predict {
   precision: ["fp32", "amp"]
   batch: [2, 512]
 })");
-  REQUIRE(swept.run().exit_code == 0);
-  const Json rows = swept.rows("predictions");
+  REQUIRE(rasterized.run().exit_code == 0);
+  const Json rows = rasterized.rows("predictions");
   REQUIRE(rows.size() == 32);
   for (std::size_t i = 0; i < rows.size(); i += 3) {
     const Json& row = rows[i];
@@ -76,7 +76,7 @@ predict {
                    expected["step_time_s"]);
     CHECK(row["used_gpu"] == expected["gpu"]);
     CHECK((row["fits"] == 1) == expected["memory"]["fits"].get<bool>());
-    CHECK(row["status"] == (row["fits"] == 1 ? "answered" : "does not fit"));
+    CHECK(row["status"] == (row["fits"] == 1 ? "reported" : "does not fit"));
     CHECK(row["sm_efficiency"] == expected["sm_efficiency"]);
     CHECK(row["energy_j_per_sample"] == expected["energy_j_per_sample"]);
     CHECK(row["version"] == expected["version"]);
@@ -84,7 +84,7 @@ predict {
               row["basis_spec"].get<double>() + row["basis_unknown"].get<double>() ==
           doctest::Approx(1));
     const Json inputs =
-        Json::parse(tracecast({"query", swept.results,
+        Json::parse(tracecast({"query", rasterized.results,
                                "SELECT inputs_json FROM inputs WHERE inputs_sha256='" +
                                    row["inputs_sha256"].get<std::string>() + "'",
                                "--format", "json"})
@@ -94,23 +94,24 @@ predict {
 }
 
 TEST_CASE(
-    "divided transformers, parameter servers and served loads are answered as their verbs do") {
-  const Swept swept(R"(
+    "divided transformers, parameter servers and served loads are answered as their subcommands "
+    "do") {
+  const Rasterized rasterized(R"(
 predict { network: "gpt2" gpu: "a100" gpus: 8 tp: [2, 4] micro_batch: 2 global_batch: 32 precision: "amp" }
 predict { network: "vgg16" gpu: "v100" nodes: 4 servers: 2 framework: "tensorflow" batch: 32 async: [true, false] }
 serve { network: "llama3_8b" gpu: "h100_sxm5_80gb" gpus: 1 input: 512 output: 64 requests: 50 concurrency: [4, 8] }
 serve { network: "llama3_8b" gpu: "h100_sxm5_80gb" gpus: 1 input: 512 output: 64 requests: 50 rate: "2/s" }
 )");
-  const ProcessResult result = swept.run();
+  const ProcessResult result = rasterized.run();
   CAPTURE(result.err);
   REQUIRE(result.exit_code == 0);
-  const Json rows = swept.rows("predictions"), served = swept.rows("servings");
+  const Json rows = rasterized.rows("predictions"), served = rasterized.rows("servings");
   REQUIRE(rows.size() == 4);
   REQUIRE(served.size() == 3);
-  const Json divided =
+  const Json sharded =
       predicted({"predict", "gpt2", "--gpu", "a100", "--gpus", "8", "--tp", "4", "--micro-batch",
                  "2", "--global-batch", "32", "--precision", "amp"});
-  CHECK(rows[1]["throughput_samples_per_s"] == divided["throughput_samples_per_s"]["value"]);
+  CHECK(rows[1]["throughput_samples_per_s"] == sharded["throughput_samples_per_s"]["value"]);
   const Json servers = predicted({"predict", "vgg16", "--gpu", "v100", "--nodes", "4", "--servers",
                                   "2", "--framework", "tensorflow", "--batch", "32", "--async"});
   CHECK(rows[2]["throughput_samples_per_s"] == servers["throughput_samples_per_s"]["value"]);
@@ -132,13 +133,13 @@ serve { network: "llama3_8b" gpu: "h100_sxm5_80gb" gpus: 1 input: 512 output: 64
 }
 
 TEST_CASE("what cannot run says why in its row, and the others are answered") {
-  const Swept swept(R"(
+  const Rasterized rasterized(R"(
 predict { network: ["resnet50", "resnet5000"] gpu: ["v100", "v1000"] gpus: [1, 2] strategy: "horovod" image_size: [224, 7] })");
-  const ProcessResult result = swept.run();
+  const ProcessResult result = rasterized.run();
   CHECK(result.exit_code == 0);
-  const Json rows = swept.rows("predictions");
+  const Json rows = rasterized.rows("predictions");
   REQUIRE(rows.size() == 16);
-  int answered = 0;
+  int reported = 0;
   for (const Json& row : rows) {
     Words words{"predict",      row["network"].get<std::string>(),
                 "--gpu",        row["gpu"].get<std::string>(),
@@ -153,35 +154,35 @@ predict { network: ["resnet50", "resnet5000"] gpu: ["v100", "v1000"] gpus: [1, 2
       CHECK(row["throughput_samples_per_s"].is_null());
     } else {
       CHECK(row["status"] != "refused");
-      ++answered;
+      ++reported;
     }
   }
-  CHECK(answered > 0);
+  CHECK(reported > 0);
   CHECK(result.out.find("resnet5000") != std::string::npos);
   // Nothing that could be answered: the answer is no.
-  const Swept none(R"(predict { network: "resnet5000" gpu: "v100" })");
+  const Rasterized none(R"(predict { network: "resnet5000" gpu: "v100" })");
   CHECK(none.run().exit_code == 1);
 }
 
 TEST_CASE("a second run predicts nothing, a wider grid what is new, other hardware all of it") {
-  const Swept swept(R"(predict { network: "alexnet" gpu: "v100" batch: [1, 2, 4] })");
+  const Rasterized rasterized(R"(predict { network: "alexnet" gpu: "v100" batch: [1, 2, 4] })");
   const auto says = [](const ProcessResult& result, const char* words) {
     CAPTURE(result.err);
     CHECK(result.exit_code == 0);
     CHECK(result.err.find(words) != std::string::npos);
   };
-  says(swept.run(), "3 of 3 points predicted now");
-  const std::string first = swept.rows("predictions").dump();
-  says(swept.run(), "0 of 3 points predicted now");
-  CHECK(swept.rows("predictions").dump() == first);
-  write_file(swept.grid,
+  says(rasterized.run(), "3 of 3 points predicted now");
+  const std::string first = rasterized.rows("predictions").dump();
+  says(rasterized.run(), "0 of 3 points predicted now");
+  CHECK(rasterized.rows("predictions").dump() == first);
+  write_file(rasterized.grid,
              "# wider\npredict { network: \"alexnet\"  gpu: \"v100\" batch: [1, 2, 3, 4] }");
-  says(swept.run(), "1 of 4 points predicted now");
-  const Json rows = swept.rows("predictions");
+  says(rasterized.run(), "1 of 4 points predicted now");
+  const Json rows = rasterized.rows("predictions");
   CHECK(rows.size() == 4);
   CHECK(rows.back()["batch"] == 3);
-  says(swept.run({"--set", "gpu.memory_bandwidth=2x"}), "4 of 4 points predicted now");
-  const Json changed = swept.rows("predictions");
+  says(rasterized.run({"--set", "gpu.memory_bandwidth=2x"}), "4 of 4 points predicted now");
+  const Json changed = rasterized.rows("predictions");
   CHECK(changed.size() == 4);
   CHECK(changed[0]["point"] == rows[0]["point"]);
   CHECK(changed[0]["state_sha256"] != rows[0]["state_sha256"]);
@@ -189,7 +190,7 @@ TEST_CASE("a second run predicts nothing, a wider grid what is new, other hardwa
 }
 
 TEST_CASE("any number of threads writes the same rows") {
-  const Swept one(
+  const Rasterized one(
       R"(predict { network: ["alexnet", "vgg11"] gpu: ["v100", "t4"] batch: [1, 2, 3, 4, 5] })");
   CHECK(one.run({"--threads", "1"}).exit_code == 0);
   const std::string rows = one.rows("predictions").dump();
@@ -208,7 +209,7 @@ TEST_CASE("grids and files that are wrong end with one line and 2") {
       {"predict { network: \"-\" gpu: \"v100\" }", "network -"}};
   for (const auto& [text, expected] : grids) {
     CAPTURE(text);
-    const ProcessResult result = Swept(text).run();
+    const ProcessResult result = Rasterized(text).run();
     CHECK(result.exit_code == 2);
     CHECK(count_lines(result.err) == 1);
     CHECK(result.err.find(expected) != std::string::npos);
@@ -219,41 +220,41 @@ TEST_CASE("grids and files that are wrong end with one line and 2") {
   std::string large = "predict { network: \"alexnet\" gpu: \"v100\" ";
   for (const char* axis : {"batch", "gpus", "cpu_threads", "workers"})
     large += std::string(axis) + ": [" + numbers + "] ";
-  const ProcessResult refused = Swept(large + "}").run();
+  const ProcessResult refused = Rasterized(large + "}").run();
   CHECK(refused.exit_code == 2);
   CHECK(refused.err.find("at most 10000000") != std::string::npos);
 
-  const Swept other(whole);
+  const Rasterized other(whole);
   write_file(other.results,
              "no database, but more than a hundred bytes of text, which SQLite reads as a header "
              "of its own and refuses");
   ProcessResult result = other.run();
   CHECK(result.exit_code == 2);
   CHECK(count_lines(result.err) == 1);
-  const Swept nowhere(whole);
+  const Rasterized nowhere(whole);
   result = tracecast({"sweep", nowhere.grid, "-o", "/nonexistent/folder/results.db"});
   CHECK(result.exit_code == 2);
   CHECK(count_lines(result.err) == 1);
 }
 
 TEST_CASE("a damaged file is refused, and so is a store of another kind") {
-  const Swept swept(
+  const Rasterized rasterized(
       R"(predict { network: "alexnet" gpu: "v100" batch: [1, 2, 3, 4, 5, 6, 7, 8] })");
-  REQUIRE(swept.run().exit_code == 0);
-  const std::string bytes = read_file(swept.results, 1 << 26);
+  REQUIRE(rasterized.run().exit_code == 0);
+  const std::string bytes = read_file(rasterized.results, 1 << 26);
   std::string damaged = bytes;
   for (std::size_t i = 4096; i < damaged.size(); i += 97) damaged[i] = '\x5a';
-  write_file(swept.results, damaged);
-  ProcessResult result = swept.run();
+  write_file(rasterized.results, damaged);
+  ProcessResult result = rasterized.run();
   CHECK(result.exit_code == 2);
   CHECK(count_lines(result.err) == 1);
-  CHECK(read_file(swept.results, 1 << 26) == damaged);
-  write_file(swept.results, bytes.substr(0, bytes.size() / 2));
-  result = swept.run();
+  CHECK(read_file(rasterized.results, 1 << 26) == damaged);
+  write_file(rasterized.results, bytes.substr(0, bytes.size() / 2));
+  result = rasterized.run();
   CHECK(result.exit_code == 2);
   CHECK(count_lines(result.err) == 1);
 
-  const Swept mixed(R"(predict { network: "alexnet" gpu: "v100" })");
+  const Rasterized mixed(R"(predict { network: "alexnet" gpu: "v100" })");
   REQUIRE(tracecast({"plan", "tools/manual/jobs.textproto", "--deadline", "30d", "--worlds", "10",
                      "--store", mixed.results})
               .exit_code < 2);
@@ -263,10 +264,10 @@ TEST_CASE("a damaged file is refused, and so is a store of another kind") {
 }
 
 TEST_CASE("query reads in three forms and changes nothing") {
-  const Swept swept(R"(predict { network: "alexnet" gpu: "v100" batch: [1, 2] })");
-  REQUIRE(swept.run().exit_code == 0);
+  const Rasterized rasterized(R"(predict { network: "alexnet" gpu: "v100" batch: [1, 2] })");
+  REQUIRE(rasterized.run().exit_code == 0);
   const auto query = [&](const std::string& sql, const std::string& format) {
-    return tracecast({"query", swept.results, sql, "--format", format});
+    return tracecast({"query", rasterized.results, sql, "--format", format});
   };
   const std::string sql =
       "SELECT batch, gpu, throughput_samples_per_s AS t, cpu_threads FROM predictions";
@@ -288,9 +289,9 @@ TEST_CASE("query reads in three forms and changes nothing") {
     CHECK(result.exit_code == 2);
     CHECK(count_lines(result.err) == 1);
   }
-  CHECK(swept.rows("predictions").size() == 2);
+  CHECK(rasterized.rows("predictions").size() == 2);
   CHECK(tracecast({"query", "/nonexistent.db", "SELECT 1"}).exit_code == 2);
-  CHECK(tracecast({"query", swept.grid, "SELECT 1"}).exit_code == 2);
+  CHECK(tracecast({"query", rasterized.grid, "SELECT 1"}).exit_code == 2);
 }
 
 TEST_SUITE_END();

@@ -15,14 +15,14 @@ using namespace tracecast;
 using namespace tracecast::test;
 using Json = nlohmann::json;
 
-/// A step of 600 us with a product of `product_us` and, where `more` names one, another kernel of 50 us.
-std::string recording(int product_us, const std::string& more) {
+/// A step of 600 us with a GEMM of `gemm_us` and, where `more` names one, another kernel of 50 us.
+std::string recording(int gemm_us, const std::string& more) {
   const std::string kernel = R"({"ph":"X","cat":"kernel","pid":0,"tid":7,)";
   std::string text =
       R"({"deviceProperties": [{"id": 0, "name": "Tesla T4"}], "traceEvents": [)"
       R"({"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":0,"dur":5,"args":{"correlation":1}},)"
       R"({"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","pid":1,"tid":1,"ts":0,"dur":600},)" +
-      kernel + R"("name":"volta_sgemm_128x64_nn","ts":10,"dur":)" + std::to_string(product_us) +
+      kernel + R"("name":"volta_sgemm_128x64_nn","ts":10,"dur":)" + std::to_string(gemm_us) +
       R"(,"args":{"device":0,"stream":7,"correlation":1}})";
   if (!more.empty())
     text += "," + kernel + R"("name":")" + more +

@@ -127,7 +127,7 @@ TEST_CASE("two recordings of one rank are refused, and a folder's other files co
   CHECK(twice.err.find("rank 1") != std::string::npos);
 }
 
-TEST_CASE("files of unrelated jobs are refused by every verb that takes ranks") {
+TEST_CASE("files of unrelated jobs are refused by every subcommand that takes ranks") {
   const Files files;
   const auto unrelated = [&](const std::string& name, const std::string& of) {
     std::string text = rank_file(1, 240);

@@ -74,15 +74,15 @@ TEST_CASE("a row is predicted as its columns say that it ran") {
     CAPTURE(row.value);
     for (const char* phase : {"infer", "train"}) {
       CAPTURE(phase);
-      const Json answers = with_column(row.network, phase, row.column, {row.value});
-      REQUIRE(answers.size() == 2);
-      CAPTURE(answers[1]["skipped"].dump());
-      REQUIRE(answers[1]["predicted"].is_number());
+      const Json reports = with_column(row.network, phase, row.column, {row.value});
+      REQUIRE(reports.size() == 2);
+      CAPTURE(reports[1]["skipped"].dump());
+      REQUIRE(reports[1]["predicted"].is_number());
       Words flags = {row.network, "--gpu", "rtx3090", "--precision", "amp",
                      "--batch",   "64",    "--phase", phase};
       flags.insert(flags.end(), row.flags.begin(), row.flags.end());
-      CHECK(answers[1]["predicted"].get<double>() == doctest::Approx(predicted(flags)));
-      CHECK((answers[1]["predicted"] != answers[0]["predicted"]) == row.differs);
+      CHECK(reports[1]["predicted"].get<double>() == doctest::Approx(predicted(flags)));
+      CHECK((reports[1]["predicted"] != reports[0]["predicted"]) == row.differs);
     }
   }
 }
@@ -109,16 +109,16 @@ TEST_CASE("what cannot be asked is refused with the column, never predicted as s
       {"resnet50", "compiled", {"yes", "nvfuser", "xla"}},
   };
   for (const Row& row : rows) {
-    const Json answers = with_column(row.network, "infer", row.column, row.values);
-    REQUIRE(answers.size() == row.values.size() + 1);
-    CHECK(answers[0]["predicted"].is_number());
-    for (std::size_t i = 1; i < answers.size(); ++i) {
+    const Json reports = with_column(row.network, "infer", row.column, row.values);
+    REQUIRE(reports.size() == row.values.size() + 1);
+    CHECK(reports[0]["predicted"].is_number());
+    for (std::size_t i = 1; i < reports.size(); ++i) {
       CAPTURE(row.column);
       CAPTURE(row.values[i - 1]);
-      CAPTURE(answers[i].dump());
-      CHECK(answers[i]["predicted"].is_null());
-      REQUIRE(answers[i]["skipped"].is_string());
-      const std::string reason = answers[i]["skipped"];
+      CAPTURE(reports[i].dump());
+      CHECK(reports[i]["predicted"].is_null());
+      REQUIRE(reports[i]["skipped"].is_string());
+      const std::string reason = reports[i]["skipped"];
       std::string as_flag = row.column;
       for (char& c : as_flag) c = c == '_' ? '-' : c;
       const bool names_it =
@@ -217,7 +217,7 @@ TEST_CASE("tables of whole networks on GPUs on sale are read as they are") {
                                          "--batch", "8", "--seq-len", "384"})));
   CHECK(bert["rows"][0]["low"] < bert["rows"][0]["predicted"]);
   CHECK(bert["rows"][0]["high"] > bert["rows"][0]["predicted"]);
-  CHECK(bert["rows"][1]["skipped"] == "sparse products have no cost model");
+  CHECK(bert["rows"][1]["skipped"] == "sparse GEMMs have no cost model");
 
   const Json mlperf = validated(
       "id,gpu,gpus,nodes,round,benchmark,network,scenario,precision,samples_per_s,tokens_per_s,"

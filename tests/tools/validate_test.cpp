@@ -89,7 +89,7 @@ TEST_CASE("what selects no row is refused in one line with what there is") {
   const ProcessResult longer = kernels.validate({"--min-us", "1000"});
   CHECK(longer.exit_code == 2);
   CHECK(holds(longer.err, "at most 100"));
-  // One of two values selects rows; the other is told of.
+  // One of two values selects rows; the other is reported of.
   const ProcessResult half = table.validate({"--only", "gpu=k80", "--only", "gpu=nosuch"});
   CHECK(half.exit_code == 0);
   CHECK(holds(half.err, "gpu=nosuch"));
@@ -175,7 +175,7 @@ TEST_CASE("a bad cell costs its row: where it is, what stands there, what is exp
   }
 }
 
-TEST_CASE("a table of bad rows alone is wrong, and many bad rows are told of in a few lines") {
+TEST_CASE("a table of bad rows alone is wrong, and many bad rows are reported of in a few lines") {
   std::string bad;
   for (int i = 0; i < 500; ++i) bad += row("bad", "k80", "alexnet", "16", "fast");
   const ProcessResult refused = Table(kHeader + bad).validate();
@@ -189,7 +189,7 @@ TEST_CASE("a table of bad rows alone is wrong, and many bad rows are told of in 
   CHECK(holds(text.out, "500  malformed"));
 }
 
-TEST_CASE("a table of one's own is told which columns it lacks") {
+TEST_CASE("a table of one's own is reported which columns it lacks") {
   struct Row {
     const char* what;
     const char* header;
@@ -203,7 +203,7 @@ TEST_CASE("a table of one's own is told which columns it lacks") {
       {"one column short",
        "gpu,gpus,framework,precision,network,phase,batch_per_gpu",
        {"a header without samples_per_s", "whole networks"}},
-      {"a table of kernels", "gpu,op,time_us,m,k,batch,dtype", {"without n", "matrix products"}},
+      {"a table of kernels", "gpu,op,time_us,m,k,batch,dtype", {"without n", "GEMMs"}},
       {"nothing of ours", "colour,weight", {"without gpu", "validate --help"}},
   };
   for (const Row& bad : rows) {

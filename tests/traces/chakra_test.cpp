@@ -204,13 +204,13 @@ TEST_CASE("a written recording has its work as nodes, each behind what it waits 
   std::string bytes;
   const Trace after = way_through(trace, &bytes);
   CHECK(after.format == "Chakra execution trace 0.0.4");
-  const std::size_t product = node_of(after, "volta_sgemm_128x64_nn"),
+  const std::size_t gemm = node_of(after, "volta_sgemm_128x64_nn"),
                     gather = node_of(after, "ncclDevKernel_AllGather"),
                     copy = node_of(after, "Memcpy DtoH (Device -> Pinned)");
   const Nodes& nodes = after.nodes;
-  CHECK(nodes.kind[product] == NodeKind::Compute);
-  CHECK(nodes.duration_ns[product] == 100'000);
-  CHECK(nodes.on_gpu[product]);
+  CHECK(nodes.kind[gemm] == NodeKind::Compute);
+  CHECK(nodes.duration_ns[gemm] == 100'000);
+  CHECK(nodes.on_gpu[gemm]);
   CHECK(nodes.kind[gather] == NodeKind::Collective);
   CHECK(nodes.duration_ns[gather] == 40'250);  // beyond the format's microseconds
   CHECK(nodes.message_bytes[gather] == 4000);
@@ -220,7 +220,7 @@ TEST_CASE("a written recording has its work as nodes, each behind what it waits 
   CHECK(bytes.find(text(1, "comm_type") + number(9, 2)) != std::string::npos);
   CHECK(bytes.find(text(1, "pg_name") + text(29, "tp")) != std::string::npos);
   const auto copy_waits = dependencies_of(after, copy);
-  CHECK(std::find(copy_waits.begin(), copy_waits.end(), nodes.id[product]) != copy_waits.end());
+  CHECK(std::find(copy_waits.begin(), copy_waits.end(), nodes.id[gemm]) != copy_waits.end());
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     CHECK(nodes.id[i] == i);
     for (const std::uint64_t before : dependencies_of(after, i)) CHECK(before < i);

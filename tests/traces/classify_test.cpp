@@ -36,7 +36,7 @@ TEST_CASE("work is joined to its operator by External id, else by the operator a
   CHECK(launches.call_of(0) == LaunchIndex::kNone);
 }
 
-TEST_CASE("a product within a convolution takes the algorithm of the kernels around it") {
+TEST_CASE("a GEMM within a convolution takes the algorithm of the kernels around it") {
   const std::string transform =
       "void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>(x)";
   const Trace trace =
@@ -54,11 +54,11 @@ TEST_CASE("a product within a convolution takes the algorithm of the kernels aro
   };
   const Row rows[] = {
       {"the transform", KernelClass::Convolution, Algorithm::WinogradNonfused},
-      {"the product between transforms", KernelClass::Convolution, Algorithm::WinogradNonfused},
-      {"a linear layer's product", KernelClass::Gemm, Algorithm::None},
-      {"a convolution that is nothing but a product", KernelClass::Convolution,
+      {"the GEMM between transforms", KernelClass::Convolution, Algorithm::WinogradNonfused},
+      {"a linear layer's GEMM", KernelClass::Gemm, Algorithm::None},
+      {"a convolution that is nothing but a GEMM", KernelClass::Convolution,
        Algorithm::ExplicitGemm},
-      {"a batched product", KernelClass::BatchedGemm, Algorithm::None},
+      {"a batched GEMM", KernelClass::BatchedGemm, Algorithm::None},
   };
   for (std::size_t i = 0; i < std::size(rows); ++i) {
     CAPTURE(rows[i].what);
@@ -80,5 +80,5 @@ TEST_CASE("elementwise kernels launched within an optimizer's step are the optim
   CHECK(infos[1].kernel_class == KernelClass::Optimizer);
   CHECK(infos[1].pass == Pass::Update);
   CHECK(infos[2].kernel_class == KernelClass::Elementwise);  // another thread
-  CHECK(infos[3].kernel_class == KernelClass::Gemm);         // a product stays one
+  CHECK(infos[3].kernel_class == KernelClass::Gemm);         // a GEMM stays one
 }

@@ -19,7 +19,7 @@ TEST_CASE("the union joins what overlaps or touches, in any order") {
   CHECK(set.gaps()[0] == Span{13, 7});
 }
 
-TEST_CASE("a stretch of time is told how much of it lies in the set") {
+TEST_CASE("a stretch of time is reported how much of it lies in the set") {
   const Intervals set = Intervals::union_of({{0, 10}, {20, 10}});
   struct Row {
     std::int64_t from, to, inside;

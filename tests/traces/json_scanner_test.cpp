@@ -88,7 +88,7 @@ TEST_CASE("escapes become the letters that they stand for") {
       {"two bytes: U+00E9", R"("\u00e9")", "\xC3\xA9"},
       {"three bytes: U+20AC", R"("\u20AC")", "\xE2\x82\xAC"},
       {"a pair of halves: U+1F600", R"("\ud83d\ude00")", "\xF0\x9F\x98\x80"},
-      {"a lone half becomes the replacement character", R"("\ud83dx")", "\xEF\xBF\xBDx"},
+      {"a single half becomes the replacement character", R"("\ud83dx")", "\xEF\xBF\xBDx"},
   };
   for (const Row& row : rows) {
     CAPTURE(row.what);

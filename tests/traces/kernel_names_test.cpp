@@ -74,7 +74,7 @@ TEST_CASE(
   CHECK(names.find("hmma").unit == MathUnit::TensorCore);
 }
 
-TEST_CASE("the tile of a product is read from where its library writes it") {
+TEST_CASE("the tile of a GEMM is read from where its library writes it") {
   const KernelNames names = KernelNames::parse("[class]\ngemm => gemm\n", "rules");
   struct Row {
     const char* name;

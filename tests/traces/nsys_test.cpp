@@ -212,7 +212,7 @@ TEST_CASE("a database is read where it stands: nothing appears beside it, whatev
   }
 }
 
-TEST_CASE("changes that stand beside a database and not in it are told") {
+TEST_CASE("changes that stand beside a database and not in it are reported") {
   const test::TemporaryFolder folder;
   const auto path = database(folder, kKernels);
   for (const char* ending : {"-wal", "-journal"}) {

@@ -153,9 +153,9 @@ TEST_CASE("average power of published runs is within 15 % on the mean") {
   for (int line = 0; reader.next(); ++line) {
     // Every eighth, for time: configurations stand at eight power limits and fewer.
     if (line % 8 != 0 || !is_board_power(row.text("metric"), row.text("unit"))) continue;
-    const RowAnswer answer = table->predict(reader);
-    if (!answer.skipped.empty()) continue;
-    sum += std::abs(answer.predicted.value / answer.measured - 1);
+    const RowResult report = table->predict(reader);
+    if (!report.skipped.empty()) continue;
+    sum += std::abs(report.predicted.value / report.measured - 1);
     ++rows;
   }
   MESSAGE(rows << " rows, mean error " << 100 * sum / rows << " %");

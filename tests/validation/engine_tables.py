@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Calls of inference engines beside two rooflines: tests/validation/engine_tables.py PROGRAM DATA [--out FOLDER] [--fitted-only] [--left-out-only] [--profile FILE] [--only TABLE]
 
-Attention of new tokens and over a cache, latent attention, mixtures of experts and quantisation of DATA/modern, engine by engine and GPU
+Attention of new tokens and over a cache, latent attention, MoE networks and quantisation of DATA/modern, engine by engine and GPU
 by GPU: our error with the shipped profile, which was fitted to a sample of these rows, and with that GPU and every board of its
 generation out of the fit; beside it the plain roofline (greater of arithmetic at the peak and compulsory bytes at the bandwidth) and one
 with three constants (0.75 of the peak, 0.8 of the bandwidth, 3 us more). Rows of 3 us and more; flagged rows (l2, peak, eager,
@@ -25,7 +25,7 @@ TABLES = collections.OrderedDict(
 # Issue 22, "Done when" 1 and 2: mean error fitted and left out, in percent; the two tables of latent attention together.
 BARS = {"prefill": (15, 25), "decode": (15, 25), "mla": (18, 30), "moe": (22, 35), "quantize": (15, 25)}
 INSIDE, HALF_WIDTH = (85, 95), 40
-# Bytes of a weight and of an activation, peak of the products.
+# Bytes of a weight and of an activation, peak of the GEMMs.
 EXPERTS = {"bfloat16": (2, 2, "FP16"), "fp8": (1, 1, "FP8"), "fp8_block": (1, 1, "FP8"), "nvfp4": (0.5625, 0.5625, "FP4"),
            "int4_wo": (0.516, 2, "FP16"), "w4a16_mxfp4": (0.531, 2, "FP16"), "w4a8_mxfp4_mxfp8": (0.531, 1, "FP8"), "w4afp8": (0.516, 1, "FP8")}
 missed = []
@@ -87,14 +87,14 @@ def judge(args, table, specs, left_out):
             own = [Errors() for _ in range(3)]
             if not any(r["gpu"] == gpu and (r["framework"] == engine if latent else r[engine + "_us"]) for r in rows.values()):
                 continue
-            for answer in validate(args.program, path, only, *flags):
-                if answer["measured"] < 3 or answer["flag"]:
+            for report in validate(args.program, path, only, *flags):
+                if report["measured"] < 3 or report["flag"]:
                     continue
-                p, t = rooflines(table, rows[answer["line"]], specs[gpu])
+                p, t = rooflines(table, rows[report["line"]], specs[gpu])
                 for errors in (own, totals[engine], everything):
-                    errors[0].add(answer["measured"], answer["predicted"], answer["low"], answer["high"])
-                    errors[1].add(answer["measured"], p)
-                    errors[2].add(answer["measured"], t)
+                    errors[0].add(report["measured"], report["predicted"], report["low"], report["high"])
+                    errors[1].add(report["measured"], p)
+                    errors[2].add(report["measured"], t)
             if own[0].rows:
                 line(f"{table} {gpu} {engine}", *own)
     return totals, everything

@@ -39,12 +39,12 @@ def load():
     core = {row["id"]: row for row in csv.DictReader(open(DATA / "published/core.csv"))}
     keys = ("source", "framework", "framework_version", "precision", "xla", "network", "data", "phase", "batch_per_gpu", "gpus", "nodes")
     gavel = list(csv.DictReader(open(DATA / "jobs/gavel_throughputs.csv")))
-    for answer in validated(DATA / "published/core.csv"):
-        row = core[answer["id"]]
-        rows.append(("core", tuple(row[k] for k in keys), row["gpu"], row["network"], answer))
-    for answer in validated(DATA / "jobs/gavel_throughputs.csv"):
-        row = gavel[answer["line"] - 2]
-        rows.append(("gavel", tuple(row[k] for k in ("set", "job", "batch", "gpus", "placement")), row["gpu"], row["job"], answer))
+    for report in validated(DATA / "published/core.csv"):
+        row = core[report["id"]]
+        rows.append(("core", tuple(row[k] for k in keys), row["gpu"], row["network"], report))
+    for report in validated(DATA / "jobs/gavel_throughputs.csv"):
+        row = gavel[report["line"] - 2]
+        rows.append(("gavel", tuple(row[k] for k in ("set", "job", "batch", "gpus", "placement")), row["gpu"], row["job"], report))
     return [Row(table, job, gpu, network, math.log(a["measured"] / a["predicted"]), math.log(a["high"] / a["low"]) / 2 / K90,
                 a["measured"], a["predicted"]) for table, job, gpu, network, a in rows]
 
@@ -88,10 +88,10 @@ def fit(rows):
 
 def corrected(first, second, share, freedom):
     """Mean and half of the 90 % interval of the second's error, given the first's."""
-    narrow = K90 / T95[freedom]
+    low_precision = K90 / T95[freedom]
     mean = share * first.error / first.sd * second.sd
-    scale = math.sqrt((freedom + (first.error / first.sd / narrow) ** 2) / (freedom + 1))
-    return mean, T95[freedom + 1] * narrow * scale * math.sqrt(1 - share * share) * second.sd
+    scale = math.sqrt((freedom + (first.error / first.sd / low_precision) ** 2) / (freedom + 1))
+    return mean, T95[freedom + 1] * low_precision * scale * math.sqrt(1 - share * share) * second.sd
 
 
 def errors(pairs, share, freedom):
@@ -107,17 +107,17 @@ def errors(pairs, share, freedom):
 def brier(pairs, share, freedom):
     """(stated, point order, 50 %) of "the first is faster"; the difference of two t errors by draws."""
     draw = random.Random(3)
-    narrow = K90 / T95[freedom]
-    stretch = []
+    low_precision = K90 / T95[freedom]
+    slice = []
     for _ in range(4000):
         chi2 = sum(draw.gauss(0, 1) ** 2 for _ in range(freedom))
-        stretch.append(narrow * math.sqrt(freedom / chi2) * draw.gauss(0, 1))
-    stretch.sort()
+        slice.append(low_precision * math.sqrt(freedom / chi2) * draw.gauss(0, 1))
+    slice.sort()
     scores = [0, 0, 0]
     for a, b in pairs:
         sd = math.sqrt(a.sd ** 2 + b.sd ** 2 - 2 * share * a.sd * b.sd)
         lead = math.log(a.predicted / b.predicted) / sd
-        p = bisect.bisect_left(stretch, lead) / len(stretch)
+        p = bisect.bisect_left(slice, lead) / len(slice)
         is_faster = a.measured > b.measured
         for i, stated in enumerate((p, float(lead > 0), 0.5)):
             scores[i] += (stated - is_faster) ** 2 / len(pairs)

@@ -29,9 +29,9 @@ std::map<std::string, std::vector<Row>> rows_of(const std::string& file, std::si
   const auto predictor = gavel_tables().at(kind).make(reader, hardware);
   std::map<std::string, std::vector<Row>> rows;
   while (reader.next()) {
-    const RowAnswer answer = predictor->predict(reader);
-    if (answer.skipped.empty()) {
-      rows[key(RowFields(reader))].push_back({answer.measured, answer.predicted.value});
+    const RowResult report = predictor->predict(reader);
+    if (report.skipped.empty()) {
+      rows[key(RowFields(reader))].push_back({report.measured, report.predicted.value});
     }
   }
   return rows;

@@ -39,16 +39,16 @@ def main():
     program, data = sys.argv[1], pathlib.Path(sys.argv[2])
     with (data / "published/mlperf.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["benchmark"] == "rgat"]
-    answers = {}
+    reports = {}
     groups = collections.defaultdict(list)
     print("batch    GPUs                   round  submitter                  min    step ms  samples/s   fits  million samples")
     for row in sorted(rows, key=lambda r: (int(r["global_batch"]), r["gpu_id"], int(r["gpus"]), r["round"])):
         gpus, batch = int(row["gpus"]), int(float(row["batch_per_gpu"]))
         job = (row["gpu_id"], gpus, batch, row["round"] >= CAPTURED_SINCE)
-        if job not in answers:
-            answers[job] = predicted(program, *job)
-        answer = answers[job]
-        rate = answer["throughput_samples_per_s"]["value"]
+        if job not in reports:
+            reports[job] = predicted(program, *job)
+        report = reports[job]
+        rate = report["throughput_samples_per_s"]["value"]
         minutes = float(row["ttt_min_median"])
         samples = 60 * minutes * rate
         machine = f"{gpus:4} x {row['gpu_id']}"

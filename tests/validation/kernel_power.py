@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""What boards from wgmma on draw in kernels that are no products, out of readings: power.hbm_awake_pj_per_byte, pass_pj_per_byte, busy_cycle_pj.
+"""What boards from wgmma on draw in kernels that are no GEMMs, out of readings: power.hbm_active_idle_pj_per_byte, pass_pj_per_byte, busy_cycle_pj.
 
     tests/validation/kernel_power.py DATA [PROFILE]
 
 Waiting: the least reading of a board, over its idle power, by the rate of its pins: all tables of DATA/modern (B200), our own rows of a
 second and more (H200, calibrate/measured). Passes: 8-bit quantisation of 4 MB and more, which streams (DATA/modern/quantize.csv): what is
-left of a reading after what products draw beside arithmetic and after HBM's bytes, by byte. Busy SMs: 16-bit attention of prompts without a
+left of a reading after what GEMMs draw beside arithmetic and after HBM's bytes, by byte. Busy SMs: 16-bit attention of prompts without a
 window, of 50 us and more and two blocks an SM at least: what is left after arithmetic and bytes as well, by SM cycle beyond those at the
 peak, where the limit leaves room to see it (100 to 600 TFLOP/s). Medians: a reading is a mean over 100 ms and more, which also holds what
-ran before (data/modern/README.md). PROFILE (the shipped one) gives what products draw and is compared with. Fits nothing by itself: the
+ran before (data/modern/README.md). PROFILE (the shipped one) gives what GEMMs draw and is compared with. Fits nothing by itself: the
 values stand in hwspecs/cost/prior.textproto.
 """
 import csv
@@ -55,8 +55,8 @@ def main(data, profile):
     least = {"b200": min(float(row["power_w"]) for table in read.values() for row in table), "h200": min(own)}
     waiting = [1e3 * (least["b200"] - idle) / b200["dram_gb_per_s"], 1e3 * (least["h200"] - h200["idle_w"]) / h200["dram_gb_per_s"]]
 
-    base = idle + p["product.base_share"] * (b200["tdp_w"] - idle)
-    hbm = p["product.hbm_pj_per_byte"] * 1e-12
+    base = idle + p["tensor_gemm.base_share"] * (b200["tdp_w"] - idle)
+    hbm = p["tensor_gemm.hbm_pj_per_byte"] * 1e-12
     passes = []
     for row in read["quantize.csv"]:
         size = 3.0 * int(row["m"]) * int(row["k"])
@@ -64,8 +64,8 @@ def main(data, profile):
             seconds = float(row["time_us"]) * 1e-6
             passes.append(1e12 * ((float(row["power_w"]) - base) * seconds / size - hbm * missed(size, l2)))
 
-    flop = (1e-12 * p["product.flop_pj"] * p["product.energy_step"] ** TENSOR_MEMORY_STEPS * p["product.energy_of.tensor_memory"] *
-            (b200["process_nm"] / 7) ** p["product.node_exponent"] * (clock / 1.41e9) ** (p["product.clock_exponent"] - 1) *
+    flop = (1e-12 * p["tensor_gemm.flop_pj"] * p["tensor_gemm.energy_step"] ** TENSOR_MEMORY_STEPS * p["tensor_gemm.energy_of.tensor_memory"] *
+            (b200["process_nm"] / 7) ** p["tensor_gemm.node_exponent"] * (clock / 1.41e9) ** (p["tensor_gemm.clock_exponent"] - 1) *
             p["attention.prefill.energy"])
     peak, sms, busy = 2250e12, b200["sm_count"], []
     for row in read["attention_prefill.csv.gz"]:
@@ -81,7 +81,7 @@ def main(data, profile):
         busy.append(1e12 * left / (1 - rate / peak) / (sms * clock))
 
     print(f"{'':28}{'rows':>6}{'quarter':>9}{'median':>9}{'quarter':>9}{'profile':>9}")
-    for name, values in (("hbm_awake_pj_per_byte", waiting), ("pass_pj_per_byte", passes), ("busy_cycle_pj", busy)):
+    for name, values in (("hbm_active_idle_pj_per_byte", waiting), ("pass_pj_per_byte", passes), ("busy_cycle_pj", busy)):
         low, middle, high = statistics.quantiles(values, n=4) if len(values) > 2 else (min(values), statistics.mean(values), max(values))
         print(f"{'power.' + name:28}{len(values):6}{low:9.1f}{middle:9.1f}{high:9.1f}{p['power.' + name]:9.1f}")
     print(f"least readings: B200 {least['b200']:.0f} W, H200 {least['h200']:.0f} W")

@@ -78,16 +78,16 @@ def predict(binary, network, gpu, batch, *more):
                *more)
 
 
-def busy_share(answer):
-    step = answer["step_time_s"]["value"]
-    kernels = sum(row["time_s"] for row in answer["breakdown"] if row["class"] not in ("idle", "copy"))
+def busy_share(report):
+    step = report["step_time_s"]["value"]
+    kernels = sum(row["time_s"] for row in report["breakdown"] if row["class"] not in ("idle", "copy"))
     return min(kernels / step, 1.0), step * 1e3
 
 
 def recorded_busy(binary, path):
-    answer = json.loads(run(binary, "trace", "replay", path, "--as-recorded", "--without-input", "--format", "json"))
-    step = answer["predicted_step_s"]
-    return answer["predicted_busy_s"] / len(answer["steps"]) / step, step * 1e3
+    report = json.loads(run(binary, "trace", "replay", path, "--as-recorded", "--without-input", "--format", "json"))
+    step = report["predicted_step_s"]
+    return report["predicted_busy_s"] / len(report["steps"]) / step, step * 1e3
 
 
 def host_time(events, begin, end, threads):
@@ -163,11 +163,11 @@ def host_cost(name):
 
 
 
-def predicted(answer):
+def predicted(report):
     times = collections.Counter()
-    for row in answer["breakdown"]:
+    for row in report["breakdown"]:
         times[row["class"]] += row["time_s"] * 1e3
-    # In a trace the last layer's products and the optimizer's eager kernels cannot be told from others.
+    # In a trace the last layer's GEMMs and the optimizer's eager kernels cannot be told from others.
     times["convolution"] += times.pop("gemm", 0) + times.pop("transpose", 0)
     for class_name in ("idle", "copy", "memset"):
         times.pop(class_name, None)
@@ -179,11 +179,11 @@ def compare_busy(binary, job, path, events, default):
     share, step = recorded_busy(binary, path)
     host, waits = recorded_host(events)
     more = host_settings(binary, *job, host, waits) if host else []
-    paced, paced_step = busy_share(json.loads(predict(binary, *job, "--format", "json", *more)))
+    limited, limited_step = busy_share(json.loads(predict(binary, *job, "--format", "json", *more)))
     plain, plain_step = busy_share(default)
-    print(f"  GPU busy: recorded {share:.1%} of {step:.1f} ms; predicted {paced:.1%} of {paced_step:.1f} ms on that host "
+    print(f"  GPU busy: recorded {share:.1%} of {step:.1f} ms; predicted {paced:.1%} of {limited_step:.1f} ms on that host "
           f"({(paced - share) * 100:+.1f} points), {plain:.1%} of {plain_step:.1f} ms by default")
-    return abs(paced - share) <= POINTS
+    return abs(limited - share) <= POINTS
 
 
 def main():

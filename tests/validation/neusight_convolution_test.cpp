@@ -62,8 +62,8 @@ using Delays = std::map<std::string, double>;
 /// A shape's delay over its session's mean, from the other sessions. Each tells it to 12 % of its kernels and 20 us;
 /// before they do, it is 1 give or take 0.6.
 double relative_delay(const std::string& shape, const Sessions& sessions, const Delays& others) {
-  constexpr double kSpread = 0.6;
-  double weights = 1 / (kSpread * kSpread), sum = weights;
+  constexpr double kUncertainty = 0.6;
+  double weights = 1 / (kUncertainty * kUncertainty), sum = weights;
   for (const auto& [gpu, delay] : others) {
     const auto row = sessions.at(gpu).find(shape);
     if (row == sessions.at(gpu).end()) continue;

@@ -2,7 +2,7 @@
 """Wall power of a node with eight B200 in MLPerf training v5.0 beside ours: tests/validation/node_power.py PROGRAM DATA
 
 data/cluster/mlperf_v5_b200_power.csv: mean of a run between its start and its end, AC. Ours: boards' mean times what a node draws
-beside its GPUs (sim/plan/notes/0001). The table states the benchmark alone: batch and division are assumed. Exit code 1 over the bar.
+beside its GPUs (sim/plan/notes/0001). The table states the benchmark alone: batch and parallel layout are assumed. Exit code 1 over the bar.
 """
 import collections
 import csv

@@ -32,7 +32,7 @@ def core_series(row):
                    r"of which gradient synchronisation [\d.e-]+ s|published as total batch [\d*]+", "", row["notes"])
     framework = row["framework_name"].replace(", single GPU", "")
     if row["source"].startswith("Horovod"):
-        notes = notes.split(";", 1)[-1]  # the first words name the exchange: one GPU has none
+        notes = notes.split(";", 1)[-1]  # the first words name the communication: one GPU has none
     if row["source"].startswith("HKBU"):
         framework = framework.split(",")[0]
     fields = ("source", "gpu", "framework_version", "precision", "xla", "network", "data", "phase", "batch_per_gpu")
@@ -43,10 +43,10 @@ def efficiencies(rows, predicted, series_of, rate, gpus_of):
     """(row, gpus, measured, predicted efficiency, predicted / measured throughput) of rows above the smallest."""
     series = collections.defaultdict(list)
     for key, row in rows:
-        answer = predicted.get(key)
-        if answer is None or answer.get("skipped"):
+        report = predicted.get(key)
+        if report is None or report.get("skipped"):
             continue
-        series[series_of(row)].append((gpus_of(row), rate(row), answer["predicted"], row))
+        series[series_of(row)].append((gpus_of(row), rate(row), report["predicted"], row))
     for members in series.values():
         smallest = min(member[0] for member in members)
         base = [member for member in members if member[0] == smallest]

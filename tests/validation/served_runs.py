@@ -87,7 +87,7 @@ def main():
                     judged[is_fitted(r["model"]), metric].append(
                         (float(r[metric]), without[metric]["mean"], given[metric]["mean"], math.log(float(middle[metric]) / known[metric]["mean"]["value"])))
     for (fitted, metric), rows in sorted(judged.items()):
-        def told(which):
+        def reported(which):
             error = 100 * statistics.fmean(abs(row[which]["value"] / row[0] - 1) for row in rows)
             inside = 100 * statistics.fmean(row[which]["low"] <= row[0] <= row[which]["high"] for row in rows)
             width = 100 * statistics.median((row[which]["high"] - row[which]["low"]) / 2 / row[which]["value"] for row in rows)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Energy of tensor cores in long runs on random data, over that of the fit's short ones: product.sustained_of.
+"""Energy of tensor cores in long runs on random data, over that of the fit's short ones: tensor_gemm.sustained_of.
 
     tests/validation/sustained_energy.py PROGRAM DATA PROFILE
 
-bf16 products of data/modern/gemm.csv.gz by TensorRT-LLM and SGLang, whose data are standard normal numbers (vLLM's weights are
+bf16 GEMMs of data/modern/gemm.csv.gz by TensorRT-LLM and SGLang, whose data are standard normal numbers (vLLM's weights are
 constant), of 6.4 ms and more: 6 replays of up to 6 calls last as long as a power controller needs. Per GPU and framework: the
-factor on product.flop_pj of PROFILE (its sustained_of plays no part in tables of kernels) at which the median prediction is
+factor on tensor_gemm.flop_pj of PROFILE (its sustained_of plays no part in tables of kernels) at which the median prediction is
 right; at least 1, since a board with power to spare tells nothing. Per instruction generation: their geometric mean.
 """
 import csv
@@ -35,7 +35,7 @@ def long_rows(data):
 def main(program, data, profile):
     rows = list(long_rows(data))
     text = open(profile, encoding="utf-8").read()
-    energy = float(re.search(r'"product.flop_pj" value: ([\d.]+)', text).group(1))
+    energy = float(re.search(r'"tensor_gemm.flop_pj" value: ([\d.]+)', text).group(1))
     bias = {}
     with tempfile.TemporaryDirectory() as folder:
         table = f"{folder}/gemm.csv"
@@ -46,15 +46,15 @@ def main(program, data, profile):
         for factor in FACTORS:
             changed = f"{folder}/profile.textproto"
             with open(changed, "w", encoding="utf-8") as out:
-                out.write(re.sub(r'("product.flop_pj" value: )[\d.]+', rf"\g<1>{energy * factor:g}", text))
-            answer = subprocess.run([program, "validate", table, "--profile", changed, "--format", "json"],
+                out.write(re.sub(r'("tensor_gemm.flop_pj" value: )[\d.]+', rf"\g<1>{energy * factor:g}", text))
+            report = subprocess.run([program, "validate", table, "--profile", changed, "--format", "json"],
                                     capture_output=True, text=True, check=True)
             errors = {}
-            for row, told in zip(rows, json.loads(answer.stdout)["rows"]):
+            for row, reported in zip(rows, json.loads(report.stdout)["rows"]):
                 for framework in ("trtllm_us", "sglang_us"):
-                    if row[framework] and told["error"] is not None:
+                    if row[framework] and reported["error"] is not None:
                         key = row["gpu"], framework[:-3]
-                        errors.setdefault(key, []).append(told["predicted"] / float(row[framework]) - 1)
+                        errors.setdefault(key, []).append(reported["predicted"] / float(row[framework]) - 1)
             for key, values in errors.items():
                 bias.setdefault(key, []).append((statistics.median(values), len(values)))
     by_kind = {}
@@ -68,7 +68,7 @@ def main(program, data, profile):
         print(f"{gpu:16} {framework:10} {found[0][1]:6} {100 * found[0][0]:12.1f} % {right:7.3f}")
         by_kind.setdefault(KINDS[gpu], []).append(math.log(right))
     for kind, logs in sorted(by_kind.items()):
-        print(f"product.sustained_of.{kind:14} {math.exp(statistics.mean(logs)):.3f}")
+        print(f"tensor_gemm.sustained_of.{kind:14} {math.exp(statistics.mean(logs)):.3f}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What product_tables.py and engine_tables.py share: specs, tables, predictions, fits without a generation, rooflines, errors."""
+"""What gemm_tables.py and engine_tables.py share: specs, tables, predictions, fits without a generation, rooflines, errors."""
 import csv
 import gzip
 import json

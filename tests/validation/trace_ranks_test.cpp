@@ -52,7 +52,7 @@ TEST_CASE("all collectives of the DLRM rank set are matched over its 8 ranks") {
     CHECK(kind.collectives == (kind.kind == Collective::AllToAll ? 5 : 3));
   }
   // One host, one clock: its times are whole microseconds.
-  CHECK(build.waiting->clock_spread_ns <= 3000);
+  CHECK(build.waiting->clock_sd_ns <= 3000);
   CHECK(build.waiting->wait_ns + build.waiting->move_ns == build.waiting->kernels.ns);
 }
 

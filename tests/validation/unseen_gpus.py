@@ -13,7 +13,7 @@ import pathlib
 import subprocess
 import sys
 
-PRODUCTS = ("p4", "p100_pcie_16gb", "v100_pcie_32gb", "t4", "a100_pcie_40gb")
+GEMMS = ("p4", "p100_pcie_16gb", "v100_pcie_32gb", "t4", "a100_pcie_40gb")
 IMAGES = ("p4", "p100_pcie_16gb", "v100_pcie_32gb", "t4", "a100_pcie_80gb")
 LAYERS = ("k40m", "k80", "m60", "p100_pcie_16gb", "gtx1080ti")
 ALGORITHMS = ("k80", "m60", "v100_sxm2_16gb", "titan_v")
@@ -81,17 +81,17 @@ def heading(text):
 
 def neusight(rows):
     rows = [r for r in rows if r["source"] == "neusight"]
-    heading("1. NeuSight, products: GPU x op x split")
+    heading("1. NeuSight, GEMMs: GPU x op x split")
     cells = []
-    for gpu in PRODUCTS:
+    for gpu in GEMMS:
         for group in ("linear_bias", "bmm"):
             for split in ("test", "train"):
                 cells.append(line(f"{gpu} {group} {split}", [
                     r for r in rows if (r["gpu"], r["group"], r["split"]) == (gpu, group, split)]))
     verdict("mean of 20 cells", cells, 16)
     for name, group, gpus, bar in (("convolution", "convolution forward", IMAGES, 18),
-                                   ("elementwise", "elementwise", PRODUCTS, 8),
-                                   ("layer norm", "layernorm", PRODUCTS, 18), ("softmax", "softmax", PRODUCTS, 18)):
+                                   ("elementwise", "elementwise", GEMMS, 8),
+                                   ("layer norm", "layernorm", GEMMS, 18), ("softmax", "softmax", GEMMS, 18)):
         heading(f"1. NeuSight, {name}")
         verdict(name, [line(gpu, [r for r in rows if r["gpu"] == gpu and r["group"] == group]) for gpu in gpus], bar)
 
@@ -107,11 +107,11 @@ def deepbench(rows):
 def tensor_cores(rows, what, bars):
     heading(f"2. V100 tensor cores, {what}")
     ours = [r for r in rows if r["gpu"] == "v100_sxm2_16gb" and r["group"].endswith("fp16_tensor_core")]
-    products = [r for r in ours if r["group"].startswith("gem")]
+    gemms = [r for r in ours if r["group"].startswith("gem")]
     images = [r for r in ours if r["group"].startswith(("convolution", "IMPLICIT", "WINOGRAD", "GEMM", "FFT"))]
-    line("products", products, bars and bars[0])
+    line("gemms", gemms, bars and bars[0])
     line("convolutions", images, bars and bars[1])
-    for r in products + images:
+    for r in gemms + images:
         line(f"    {r['source']} {r['group']}"[:44], [r])
 
 
@@ -141,7 +141,7 @@ def transformers(args):
     table = args.data / "kernels" / "e2e_transformers.csv"
     judged = {"BERT and GPT-2": [], "Switch": []}
     inside = 0
-    for gpu in PRODUCTS:
+    for gpu in GEMMS:
         profile = args.out / f"gpu_{gpu}.textproto"
         text = subprocess.run([args.program, "validate", str(table), "--profile", str(profile), "--only", f"gpu={gpu}",
                                "--format", "json"], check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -154,7 +154,7 @@ def transformers(args):
             inside += row["low"] <= row["measured"] <= row["high"]
     print(f"\n5. Language networks, each GPU unseen ({inside} of {sum(map(len, judged.values()))} inside the interval)")
     for name, bar in (("BERT and GPT-2", 9), ("Switch", 15)):
-        for gpu in PRODUCTS:
+        for gpu in GEMMS:
             errors = [error for of, error in judged[name] if of == gpu]
             if errors:
                 print(f"  {name + ' ' + gpu:<44} {len(errors):>6} {100 * sum(errors) / len(errors):>6.1f}")
@@ -180,7 +180,7 @@ def transfer(rows):
     for source in SOURCES_OF_ONE:
         own = [r for r in rows if r["left_out"] == f"fit on {source} alone"]
         heading(f"6. Fit on {source} alone, all other chips judged")
-        line("products and batched products, fp32", [
+        line("GEMMs and batched GEMMs, fp32", [
             r for r in own if r["group"] in ("gemm", "linear_bias", "bmm")], 20)
         for group in sorted({r["group"] for r in own}):
             line("    " + group, [r for r in own if r["group"] == group])
@@ -195,7 +195,7 @@ def main():
     args.out.mkdir(parents=True, exist_ok=True)
     kernels, sessions = args.data / "kernels", args.data / "kernels_tf"
     left_out = check(args, "gpu", [kernels], "gpu",
-                     dict.fromkeys(PRODUCTS + IMAGES + ALGORITHMS))
+                     dict.fromkeys(GEMMS + IMAGES + ALGORITHMS))
     neusight(left_out)
     deepbench(left_out)
     tensor_cores(check(args, "board", [kernels], "board", ("v100_sxm2_16gb",)), "TITAN V in the fit", (25, 30))
@@ -207,10 +207,10 @@ def main():
     inside = [r for r in left_out if r["left_out"] == "gpu " + r["gpu"]]
     heading("8. All rows of left-out GPUs together")
     line("90 % interval covers (bar 86 to 94)", inside)
-    products = [r for r in inside if r["group"] in ("gemm", "linear_bias", "bmm")]
-    line("half-width of products (bar 30)", products)
-    if not median_half_width(products) < 0.30:
-        missed.append("half-width of products: 30 or more")
+    gemms = [r for r in inside if r["group"] in ("gemm", "linear_bias", "bmm")]
+    line("half-width of GEMMs (bar 30)", gemms)
+    if not median_half_width(gemms) < 0.30:
+        missed.append("half-width of GEMMs: 30 or more")
     networks(args)
     print("\n" + ("\n".join("missed: " + m for m in missed) or "every bar is met"))
     return 1 if missed else 0

@@ -13,9 +13,10 @@
 namespace tracecast {
 namespace {
 
-void add_plan(CLI::App& verb, int& exit_code) {
+void add_plan(CLI::App& subcommand, int& exit_code) {
   auto options = std::make_shared<CalibratePlanOptions>();
-  CLI::App* plan = verb.add_subcommand("plan", "List what would be measured, and what is expected");
+  CLI::App* plan =
+      subcommand.add_subcommand("plan", "List what would be measured, and what is expected");
   plan->add_option("--for", options->gpu, "GPU, which need not be here")
       ->required()
       ->type_name("ID");
@@ -24,38 +25,46 @@ void add_plan(CLI::App& verb, int& exit_code) {
   plan->callback([options, &exit_code] { exit_code = run_plan(*options); });
 }
 
-void add_measure_options(CLI::App& verb, MeasureOptions& measure) {
-  verb.add_flag("--quick", measure.quick, "One minute: sustained rates, bandwidth, floors");
-  verb.add_option("--budget", measure.budget, "Stop in time, go on at the next call: 90s, 8m")
+void add_measure_options(CLI::App& subcommand, MeasureOptions& measure) {
+  subcommand.add_flag("--quick", measure.quick, "One minute: sustained rates, bandwidth, floors");
+  subcommand
+      .add_option("--budget", measure.budget, "Stop in time, go on at the next call: 90s, 8m")
       ->type_name("TIME");
-  verb.add_option("--out", measure.out, "Folder, or profile file *.textproto")->type_name("PATH");
-  verb.add_option("--gpu", measure.gpu, "Which of the machine's GPUs, from 0")
+  subcommand.add_option("--out", measure.out, "Folder, or profile file *.textproto")
+      ->type_name("PATH");
+  subcommand.add_option("--gpu", measure.gpu, "Which of the machine's GPUs, from 0")
       ->type_name("INDEX")
       ->check(CLI::Range(0, 1023));
-  verb.add_option("--spec", measure.spec, "Id of its spec, where its name does not say it")
+  subcommand.add_option("--spec", measure.spec, "Id of its spec, where its name does not say it")
       ->type_name("ID");
-  verb.add_option("--rehearse", measure.rehearse, "Play the calibration of a GPU that is not here")
+  subcommand
+      .add_option("--rehearse", measure.rehearse, "Play the calibration of a GPU that is not here")
       ->type_name("ID");
-  verb.add_option("--seed", measure.seed, "Of the rehearsal's noise")->type_name("N");
+  subcommand.add_option("--seed", measure.seed, "Of the rehearsal's noise")->type_name("N");
 }
 
-void add_fit_options(CLI::App& verb, FitCommandOptions& fit) {
-  verb.add_option("--from", fit.from, "Fit tables (or folders of them), no GPU needed")
+void add_fit_options(CLI::App& subcommand, FitCommandOptions& fit) {
+  subcommand.add_option("--from", fit.from, "Fit tables (or folders of them), no GPU needed")
       ->type_name("TABLE");
-  verb.add_option("--id", fit.id, "Id of that profile")->type_name("ID")->capture_default_str();
-  verb.add_option("--title", fit.title, "Its title")->type_name("TEXT");
-  verb.add_option("--date", fit.date, "Date of the fit instead of today")->type_name("YYYY-MM-DD");
-  verb.add_flag("--from-priors", fit.from_priors,
-                "Begin with what is believed before any measurement, and not with the profile");
-  verb.add_flag("--no-spread", fit.no_spread, "Keep the expected errors: no refits for them");
-  add_report_option(verb, fit.report);
-  verb.add_flag("--list-refused", fit.list_refused, "Name every refused row");
+  subcommand.add_option("--id", fit.id, "Id of that profile")
+      ->type_name("ID")
+      ->capture_default_str();
+  subcommand.add_option("--title", fit.title, "Its title")->type_name("TEXT");
+  subcommand.add_option("--date", fit.date, "Date of the fit instead of today")
+      ->type_name("YYYY-MM-DD");
+  subcommand.add_flag(
+      "--from-priors", fit.from_priors,
+      "Begin with what is believed before any measurement, and not with the profile");
+  subcommand.add_flag("--no-uncertainty", fit.no_uncertainty,
+                      "Keep the expected errors: no refits for them");
+  add_report_option(subcommand, fit.report);
+  subcommand.add_flag("--list-refused", fit.list_refused, "Name every refused row");
 }
 
-void add_check(CLI::App& verb, int& exit_code) {
+void add_check(CLI::App& subcommand, int& exit_code) {
   auto options = std::make_shared<FitCommandOptions>();
   CLI::App* check =
-      verb.add_subcommand("check", "Refit with one part left out, and judge that part");
+      subcommand.add_subcommand("check", "Refit with one part left out, and judge that part");
   check->add_option("--from", options->from, "Tables of measured kernels, or folders of them")
       ->required()
       ->type_name("TABLE");
@@ -88,23 +97,24 @@ void add_check(CLI::App& verb, int& exit_code) {
 void add_calibrate_command(CLI::App& app, int& exit_code) {
   auto measure = std::make_shared<MeasureOptions>();
   auto fit = std::make_shared<FitCommandOptions>();
-  CLI::App* verb = app.add_subcommand(
+  CLI::App* subcommand = app.add_subcommand(
       "calibrate", "Measure this machine's GPU, or take tables, and fit the cost profile");
-  add_measure_options(*verb, *measure);
-  add_fit_options(*verb, *fit);
-  add_source_options(*verb, measure->sources);
-  add_plan(*verb, exit_code);
-  add_format_option(*verb, fit->format);
-  add_check(*verb, exit_code);
-  verb->footer("Example: tracecast calibrate --from data/kernels --out mine.textproto");
-  verb->callback([measure, fit, verb, &exit_code] {
-    if (!verb->get_subcommands().empty()) return;
+  add_measure_options(*subcommand, *measure);
+  add_fit_options(*subcommand, *fit);
+  add_source_options(*subcommand, measure->sources);
+  add_plan(*subcommand, exit_code);
+  add_format_option(*subcommand, fit->format);
+  add_check(*subcommand, exit_code);
+  subcommand->footer("Example: tracecast calibrate --from data/kernels --out mine.textproto");
+  subcommand->callback([measure, fit, subcommand, &exit_code] {
+    if (!subcommand->get_subcommands().empty()) return;
     if (measure->rehearse.empty())
-      refuse_given(*verb, {"--seed"}, "no --rehearse", "--rehearse ID, which alone has noise");
+      refuse_given(*subcommand, {"--seed"}, "no --rehearse",
+                   "--rehearse ID, which alone has noise");
     if (fit->from.empty()) {
-      refuse_given(*verb,
-                   {"--id", "--title", "--date", "--no-spread", "--from-priors", "--list-refused",
-                    "--report"},
+      refuse_given(*subcommand,
+                   {"--id", "--title", "--date", "--no-uncertainty", "--from-priors",
+                    "--list-refused", "--report"},
                    "no --from", "--from TABLE, whose fit these describe");
       if (fit->format != "text") {
         throw InputError("--format", fit->format, "text, or tables to fit with --from");
@@ -112,7 +122,7 @@ void add_calibrate_command(CLI::App& app, int& exit_code) {
       exit_code = run_measure(*measure);
       return;
     }
-    refuse_given(*verb, {"--quick", "--budget", "--gpu", "--spec", "--rehearse", "--seed"},
+    refuse_given(*subcommand, {"--quick", "--budget", "--gpu", "--spec", "--rehearse", "--seed"},
                  "--from, which measures nothing", "a GPU to measure, without --from");
     fit->out = measure->out;
     refuse_standard_output("--out", fit->out);

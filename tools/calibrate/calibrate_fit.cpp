@@ -20,7 +20,7 @@
 #include "calibrate/fit/check.hpp"
 #include "calibrate/fit/fit_profile.hpp"
 #include "calibrate/fit/fit_stages.hpp"
-#include "calibrate/fit/spread.hpp"
+#include "calibrate/fit/uncertainty.hpp"
 #include "calibrate/table/measurement_set.hpp"
 #include "hwspecs/parameter_access.hpp"
 #include "sim/base/error.hpp"
@@ -39,7 +39,7 @@ namespace fs = std::filesystem;
 
 /// Rows of a cell that a fit sees: more change nothing but the time it takes.
 constexpr std::size_t kRowsPerCell = 60, kStepsPerCell = 12;
-constexpr Seconds kShortestRow(50e-6), kShortestProduct(3e-6);
+constexpr Seconds kShortestRow(50e-6), kShortestGemm(3e-6);
 
 /// Files as given; of a folder, its tables of measurements, by name.
 std::vector<fs::path> expand(const std::vector<std::string>& from,
@@ -120,11 +120,11 @@ std::vector<ProfileDataSet> data_sets(const MeasurementSet& sample, const std::s
     files += fmt::format("{} {:.12}", table.file, sha256(read_file(table.path, 1ULL << 30)));
   }
   const auto key_of = [](const Measurement& row) {
-    return std::holds_alternative<ProductCall>(row.work)  ? "left_out_products"
+    return std::holds_alternative<GemmCall>(row.work)     ? "left_out_gemms"
            : std::holds_alternative<EngineCall>(row.work) ? "left_out_calls"
                                                           : "left_out";
   };
-  for (const std::string_view key : {"left_out", "left_out_products", "left_out_calls"}) {
+  for (const std::string_view key : {"left_out", "left_out_gemms", "left_out_calls"}) {
     const bool any = std::any_of(sample.rows.begin(), sample.rows.end(),
                                  [&](const Measurement& row) { return key_of(row) == key; });
     if (!any) continue;
@@ -144,11 +144,11 @@ CostProfile completed(CostProfile profile, const FitResult& fit, const Measureme
                       ? fmt::format("Fitted to {} rows of measured kernels", fit.num_rows)
                       : options.title;
   std::vector<ProfileDataSet> sets = data_sets(sample, date);
-  // Sets that parameters outside this fit still name; all others, too, where it holds calls or products alone.
+  // Sets that parameters outside this fit still name; all others, too, where it holds calls or GEMMs alone.
   const bool is_of_part =
       std::all_of(sample.rows.begin(), sample.rows.end(), [](const Measurement& row) {
         return std::holds_alternative<EngineCall>(row.work) ||
-               std::holds_alternative<ProductCall>(row.work);
+               std::holds_alternative<GemmCall>(row.work);
       });
   for (const ProfileDataSet& old : profile.data_sets) {
     const bool is_new = std::any_of(sets.begin(), sets.end(),
@@ -292,21 +292,21 @@ LeaveOut parse_leave_out(const std::string& text) {
   return LeaveOut::Gpu;
 }
 
-/// Power of a product below 16 bits is the mean over engines that do different work.
-bool is_power_told(const ProductCall& call) {
-  return call.products.front().format == ProductFormat::Half;
+/// Power of a GEMM below 16 bits is the mean over engines that do different work.
+bool is_power_reported(const GemmCall& call) {
+  return call.gemms.front().format == GemmFormat::Half;
 }
 
 /// Rows that a fit sees: long enough, not set apart by their table; below 16 bits engine by engine.
 bool is_wanted(const Measurement& row) {
   if (std::holds_alternative<EngineCall>(row.work))
     return row.flag.empty() && row.source != "engine calls";
-  const auto* call = std::get_if<ProductCall>(&row.work);
+  const auto* call = std::get_if<GemmCall>(&row.work);
   if (!call) return row.time >= kShortestRow;
-  const bool by_engine = call->products.front().engine.has_value();
+  const bool by_engine = call->gemms.front().engine.has_value();
   const bool is_median = row.source == "engines";
-  if (call->is_power) return row.flag.empty() && is_power_told(*call);
-  const bool is_half = call->products.front().format == ProductFormat::Half;
+  if (call->is_power) return row.flag.empty() && is_power_reported(*call);
+  const bool is_half = call->gemms.front().format == GemmFormat::Half;
   return row.flag.empty() && (is_half ? !by_engine && (is_median || !call->in_graph) : !is_median);
 }
 
@@ -316,7 +316,7 @@ MeasurementSet load_sample(const std::vector<fs::path>& files, const Measurement
     return load_measurements(tables, as, profile,
                              {.most_rows_per_cell = kRowsPerCell,
                               .most_steps_per_cell = kStepsPerCell,
-                              .min_time = kShortestProduct,
+                              .min_time = kShortestGemm,
                               .wanted = is_wanted});
   };
   MeasurementSet sample = load(files, context);
@@ -324,11 +324,11 @@ MeasurementSet load_sample(const std::vector<fs::path>& files, const Measurement
   std::vector<fs::path> with_engines;
   for (const fs::path& file : files) {
     const auto reader = find_measurement_reader(CsvReader(file), context);
-    if (reader->use_engine(ProductEngine::TensorRtLlm)) with_engines.push_back(file);
+    if (reader->use_engine(GemmEngine::TensorRtLlm)) with_engines.push_back(file);
   }
-  for (std::size_t e = 0; !with_engines.empty() && e < kProductEngineCount; ++e) {
+  for (std::size_t e = 0; !with_engines.empty() && e < kGemmEngineCount; ++e) {
     MeasurementContext own = context;
-    own.engine = static_cast<ProductEngine>(e);
+    own.engine = static_cast<GemmEngine>(e);
     MeasurementSet rows = load(with_engines, own);
     std::move(rows.rows.begin(), rows.rows.end(), std::back_inserter(sample.rows));
   }
@@ -369,7 +369,7 @@ int run_fit(const FitCommandOptions& options) {
   how.progress = [](int iteration, double cost) {
     say_progress(fmt::format("fit: iteration {}, sum of squares {:.4g}", iteration, cost));
   };
-  FitResult fit = options.no_spread
+  FitResult fit = options.no_uncertainty
                       ? fit_in_stages(rows, begin, priors, how)
                       : fit_with_errors(sample, begin, priors, how, [](std::string_view left_out) {
                           say_progress(fmt::format("expected errors: without {}", left_out));
@@ -380,9 +380,9 @@ int run_fit(const FitCommandOptions& options) {
   if (!options.out.empty()) write_file(options.out, format_cost_profile(fit.profile));
   if (!options.report.empty()) write_fit_page(fit_json(fit, sample), options.report);
   if (options.format == "json") {
-    write_answer(fit_json(fit, sample));
+    write_report(fit_json(fit, sample));
   } else {
-    write_answer(account_text(sample.tables, options.list_refused) + fit_text(fit) +
+    write_report(account_text(sample.tables, options.list_refused) + fit_text(fit) +
                  (options.out.empty() ? "" : "\nProfile written to " + options.out + "\n"));
   }
   return kExitDone;
@@ -419,7 +419,7 @@ int run_check(const FitCommandOptions& options) {
   const auto groups = check_fit(sample, files, context, begin, priors, how);
   say_progress("");
   if (!options.report.empty()) write_check_page(check_json(groups), options.report);
-  write_answer(options.format == "json"  ? check_json(groups)
+  write_report(options.format == "json"  ? check_json(groups)
                : options.format == "csv" ? check_csv(groups)
                                          : check_text(groups));
   return groups.empty() ? kExitNo : kExitDone;

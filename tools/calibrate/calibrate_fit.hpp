@@ -13,9 +13,9 @@ struct FitCommandOptions {
   std::string date;               ///< of the fit, "2026-11-21"; empty: today
   std::string id = "fitted";
   std::string title;
-  bool from_priors = false;   ///< begin with what is believed before any measurement
-  bool no_spread = false;     ///< leave the expected errors as they are
-  bool list_refused = false;  ///< every refused row, not the first few
+  bool from_priors = false;     ///< begin with what is believed before any measurement
+  bool no_uncertainty = false;  ///< leave the expected errors as they are
+  bool list_refused = false;    ///< every refused row, not the first few
   std::string leave_out = "gpu";
   bool learn_errors = false;  ///< check: expected errors from the rows that stay
   std::vector<std::string> only;

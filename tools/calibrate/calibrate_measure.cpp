@@ -206,22 +206,22 @@ int run_measure(const MeasureOptions& options) {
     return kExitNoGpu;
   }
 
-  std::string answer = device_text(device->identity(), gpu) + counts_text(counts);
-  answer += rates_text(plan, journal);
-  answer += fmt::format("{:<14}{:.0f} s of the GPU's time in this call\n", "spent",
+  std::string report = device_text(device->identity(), gpu) + counts_text(counts);
+  report += rates_text(plan, journal);
+  report += fmt::format("{:<14}{:.0f} s of the GPU's time in this call\n", "spent",
                         result.elapsed.in_s());
   if (result.end == CollectEnd::Budget) {
-    answer += fmt::format("{:<14}{} of {} experiments done; the same command goes on\n",
+    report += fmt::format("{:<14}{} of {} experiments done; the same command goes on\n",
                           "not complete", counts.done, counts.planned);
   }
   MeasuredTables measured{
       .files = {}, .gpu = gpu.id, .device = device->identity(), .date = journal.header().date};
   const auto tables = collected_tables(plan, journal, gpu.id, device->identity());
-  answer += fmt::format("{:<14}{}\n", "tables",
+  report += fmt::format("{:<14}{}\n", "tables",
                         wrap(write_tables(tables, places, measured.files), 65, 14));
-  answer += fmt::format("{:<14}{}\n", "in", printable(places.folder.string()));
-  answer += write_profile(measured, hardware, places);
-  write_answer(answer);
+  report += fmt::format("{:<14}{}\n", "in", printable(places.folder.string()));
+  report += write_profile(measured, hardware, places);
+  write_report(report);
   return kExitDone;
 }
 

@@ -54,7 +54,7 @@ PageJson parameters_section(const PageJson& parameters) {
   PageJson section = new_section({.id = "parameters", .title = "Parameters", .kind = "table"});
   section["columns"] = {{{"name", "parameter"}},
                         {{"name", "value"}, {"unit", ""}},
-                        {{"name", "doubt"}, {"unit", "share"}},
+                        {{"name", "uncertainty"}, {"unit", "share"}},
                         {{"name", "prior"}, {"unit", ""}},
                         {{"name", "doubt before"}, {"unit", "share"}},
                         {{"name", "rows of"}}};
@@ -111,10 +111,10 @@ void write_fit_page(std::string_view fit_json, const std::string& file) {
   const auto rows = fit["rows"].get<std::size_t>();
   const PageJson none = PageJson::array();
   const PageJson parameters = fit.value("parameters", none);
-  PageJson page = new_page({.verb = "calibrate",
+  PageJson page = new_page({.subcommand = "calibrate",
                             .title = fmt::format("A fit to {} rows", rows),
                             .subtitle = fmt::format("{} parameters", parameters.size()),
-                            .answer = fit["converged"].get<bool>()
+                            .report = fit["converged"].get<bool>()
                                           ? "The fit converged."
                                           : "The fit was stopped before it converged."});
   page["headline"] = {page_words("Rows", fmt::format("{}", rows)),
@@ -171,10 +171,10 @@ void write_check_page(std::string_view check_json, const std::string& file) {
   }
   const double of = count > 0 ? count : 1;
   PageJson page = new_page(
-      {.verb = "calibrate check",
+      {.subcommand = "calibrate check",
        .title = "Errors of what a fit has not seen",
        .subtitle = fmt::format("{} parts, each left out once", parts.size()),
-       .answer = groups.empty() ? std::string("No row could be judged.")
+       .report = groups.empty() ? std::string("No row could be judged.")
                                 : fmt::format("Rows that were left out err {} on average; {} of "
                                               "them lie inside their 90 % interval.",
                                               percent(sum / of), percent(inside / of))});

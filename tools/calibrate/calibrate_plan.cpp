@@ -29,7 +29,7 @@ int run_plan(const CalibratePlanOptions& options) {
       text += ",,\n";
     }
   }
-  write_answer(text);
+  write_report(text);
   return kExitDone;
 }
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "calibrate/fit/fit_profile.hpp"
-#include "calibrate/fit/spread.hpp"
+#include "calibrate/fit/uncertainty.hpp"
 #include "calibrate/table/csv_reader.hpp"
 #include "calibrate/table/error_statistics.hpp"
 #include "calibrate/table/measurement_set.hpp"
@@ -44,7 +44,7 @@ std::vector<ProfileParameter> priors_of(const Hardware& hardware) {
       prior.log_sd = std::max(at->second, kNarrowestPrior * prior.log_sd);
     }
     // No local row runs an engine.
-    if (!prior.name.starts_with("product.engine.")) result.push_back(std::move(prior));
+    if (!prior.name.starts_with("tensor_gemm.engine.")) result.push_back(std::move(prior));
   }
   return result;
 }
@@ -144,7 +144,7 @@ std::optional<LocalProfile> fit_local_profile(const MeasuredTables& tables,
     say_progress(fmt::format("fit: iteration {}", iteration));
   };
   FitResult fit = fit_profile(rows, hardware.cost(), priors, how);
-  estimate_spread(fit, sample, hardware.cost(), priors, how, [](std::string_view) {});
+  estimate_uncertainty(fit, sample, hardware.cost(), priors, how, [](std::string_view) {});
   say_progress("");
 
   LocalProfile result;

@@ -131,11 +131,11 @@ std::string rates_text(const Plan& plan, const Journal& journal) {
   Lines arithmetic("arithmetic"), memory("memory"), copies("copies"), launch("launch");
   for (const Precision precision :
        {Precision::Fp32, Precision::Tf32, Precision::Fp16, Precision::Bf16, Precision::Int8}) {
-    const auto product = biggest(plan, journal, [&](const PlannedExperiment& planned) {
+    const auto gemm = biggest(plan, journal, [&](const PlannedExperiment& planned) {
       return planned.sustained && planned.experiment.precision == precision &&
-             std::holds_alternative<ProductShape>(planned.experiment.shape);
+             std::holds_alternative<GemmShape>(planned.experiment.shape);
     });
-    if (product) arithmetic.add(product_line(product->first, *product->second));
+    if (gemm) arithmetic.add(product_line(gemm->first, *gemm->second));
   }
   const auto stream = biggest(plan, journal, [](const PlannedExperiment& planned) {
     return planned.sustained && std::holds_alternative<ElementwiseShape>(planned.experiment.shape);

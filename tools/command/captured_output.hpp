@@ -12,7 +12,7 @@ class CapturedOutput {
   CapturedOutput(const CapturedOutput&) = delete;
   CapturedOutput& operator=(const CapturedOutput&) = delete;
 
-  std::string answer;  ///< of write_answer
+  std::string report;  ///< of write_report
   std::string talk;    ///< lines of say
 
  private:

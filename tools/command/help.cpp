@@ -62,16 +62,16 @@ std::string HelpFormatter::make_option(const CLI::Option* option, bool is_positi
                make_option_desc(option));
 }
 
-std::string HelpFormatter::make_subcommand(const CLI::App* verb) const {
-  return entry(verb->get_name(), verb->get_description());
+std::string HelpFormatter::make_subcommand(const CLI::App* subcommand) const {
+  return entry(subcommand->get_name(), subcommand->get_description());
 }
 
 Complaint reword(const CLI::ParseError& error, const std::string& place) {
   const std::string text = error.what();
   const std::string see = " (see " + place + " --help)";
   if (const auto name = before(text, " is required"); !name.empty()) {
-    const bool is_verb = name.starts_with("A ");
-    return {"no " + std::string(is_verb ? name.substr(2) : name), "one" + see};
+    const bool is_subcommand = name.starts_with("A ");
+    return {"no " + std::string(is_subcommand ? name.substr(2) : name), "one" + see};
   }
   if (const auto what = after(text, "Could not convert: "); !what.empty()) {
     const std::size_t equals = what.find(" = ");

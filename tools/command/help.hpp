@@ -10,7 +10,7 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_help(const CLI::App* app, std::string name,
                         CLI::AppFormatMode mode) const override;
   std::string make_option(const CLI::Option* option, bool is_positional) const override;
-  std::string make_subcommand(const CLI::App* verb) const override;
+  std::string make_subcommand(const CLI::App* subcommand) const override;
 };
 
 /// CLI11's complaint in our words: what was found, what was expected.

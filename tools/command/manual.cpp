@@ -11,7 +11,7 @@
 namespace tracecast {
 namespace {
 
-std::vector<const CLI::App*> verbs_of(const CLI::App& app) {
+std::vector<const CLI::App*> subcommands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
@@ -60,12 +60,12 @@ void add_options(std::string& page, const CLI::App& app) {
   }
 }
 
-void add_verb(std::string& page, const CLI::App& verb, const std::string& command) {
-  page += ".SS " + roff(command) + "\n" + roff(verb.get_description()) + ".\n";
-  add_options(page, verb);
-  if (!verb.get_footer().empty()) page += ".PP\n" + roff(verb.get_footer()) + "\n";
-  for (const CLI::App* inner : verbs_of(verb))
-    add_verb(page, *inner, command + ' ' + inner->get_name());
+void add_subcommand(std::string& page, const CLI::App& subcommand, const std::string& command) {
+  page += ".SS " + roff(command) + "\n" + roff(subcommand.get_description()) + ".\n";
+  add_options(page, subcommand);
+  if (!subcommand.get_footer().empty()) page += ".PP\n" + roff(subcommand.get_footer()) + "\n";
+  for (const CLI::App* inner : subcommands_of(subcommand))
+    add_subcommand(page, *inner, command + ' ' + inner->get_name());
 }
 
 /// The values in braces that a flag's check names: "text,json,csv".
@@ -86,16 +86,17 @@ std::vector<std::string> choices_of(const CLI::Option& option) {
   return words;
 }
 
-/// What a verb's words can be completed to.
+/// What a subcommand's words can be completed to.
 struct Completion {
   std::string path;  ///< "predict", "trace summary"; empty: the program
-  std::vector<std::string> verbs, flags;
+  std::vector<std::string> subcommands, flags;
   std::vector<std::pair<std::string, std::string>> values;  ///< of a flag, joined by blanks
 };
 
 void collect(const CLI::App& app, const std::string& path, std::vector<Completion>& all) {
-  Completion one{.path = path, .verbs = {}, .flags = {}, .values = {}};
-  for (const CLI::App* verb : verbs_of(app)) one.verbs.push_back(verb->get_name());
+  Completion one{.path = path, .subcommands = {}, .flags = {}, .values = {}};
+  for (const CLI::App* subcommand : subcommands_of(app))
+    one.subcommands.push_back(subcommand->get_name());
   for (const CLI::Option* option : shown_options(app)) {
     for (const std::string& name : option->get_lnames()) {
       one.flags.push_back("--" + name);
@@ -106,8 +107,9 @@ void collect(const CLI::App& app, const std::string& path, std::vector<Completio
     }
   }
   all.push_back(std::move(one));
-  for (const CLI::App* verb : verbs_of(app)) {
-    collect(*verb, path.empty() ? verb->get_name() : path + ' ' + verb->get_name(), all);
+  for (const CLI::App* subcommand : subcommands_of(app)) {
+    collect(*subcommand,
+            path.empty() ? subcommand->get_name() : path + ' ' + subcommand->get_name(), all);
   }
 }
 
@@ -115,22 +117,23 @@ void collect(const CLI::App& app, const std::string& path, std::vector<Completio
 std::string bash_script(const std::vector<Completion>& all) {
   std::string text =
       "_tracecast() {\n"
-      "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} verb= i\n"
+      "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} subcommand= i\n"
       "  for ((i = 1; i < COMP_CWORD; ++i)); do\n"
       "    [[ ${COMP_WORDS[i]} == -* ]] && break\n"
-      "    case \"${verb:+$verb }${COMP_WORDS[i]}\" in\n"
+      "    case \"${subcommand:+$subcommand }${COMP_WORDS[i]}\" in\n"
       "      ";
   std::vector<std::string> paths;
   for (const Completion& one : all) {
     if (!one.path.empty()) paths.push_back('"' + one.path + '"');
   }
-  text += fmt::format("{}) verb=\"${{verb:+$verb }}${{COMP_WORDS[i]}}\" ;;\n      *) break ;;\n",
-                      fmt::join(paths, "|"));
+  text += fmt::format(
+      "{}) subcommand=\"${{subcommand:+$subcommand }}${{COMP_WORDS[i]}}\" ;;\n      *) break ;;\n",
+      fmt::join(paths, "|"));
   text +=
       "    esac\n"
       "  done\n"
       "  local words= files=\n"
-      "  case \"$verb $before\" in\n";
+      "  case \"$subcommand $before\" in\n";
   for (const Completion& one : all) {
     for (const auto& [flag, values] : one.values)
       text += fmt::format("    \"{} {}\") words=\"{}\" ;;\n", one.path, flag, values);
@@ -143,9 +146,9 @@ std::string bash_script(const std::vector<Completion>& all) {
       "tail -n +2) ;;\n"
       "    *\" --report\"|*\" --trace\"|*\" --profile\"|*\" --cluster\"|*\" --fleet\") files=yes "
       ";;\n"
-      "    *) case \"$verb\" in\n";
+      "    *) case \"$subcommand\" in\n";
   for (const Completion& one : all) {
-    std::vector<std::string> words = one.verbs;
+    std::vector<std::string> words = one.subcommands;
     words.insert(words.end(), one.flags.begin(), one.flags.end());
     const bool takes_network = one.path == "predict" || one.path == "networks";
     text += fmt::format("      \"{}\") words=\"{}\"{} ;;\n", one.path, fmt::join(words, " "),
@@ -156,7 +159,7 @@ std::string bash_script(const std::vector<Completion>& all) {
   }
   text +=
       "    esac\n"
-      "    [[ -n $verb && $word != -* ]] && files=yes ;;\n"
+      "    [[ -n $subcommand && $word != -* ]] && files=yes ;;\n"
       "  esac\n"
       "  COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"
       "  [[ -n $files ]] && COMPREPLY+=($(compgen -f -- \"$word\"))\n"
@@ -177,9 +180,9 @@ std::string fish_word(std::string_view text) {
 }
 
 void fish_lines(std::string& text, const CLI::App& app, const std::string& condition) {
-  for (const CLI::App* verb : verbs_of(app)) {
+  for (const CLI::App* subcommand : subcommands_of(app)) {
     text += fmt::format("complete -c tracecast -f -n {} -a {} -d {}\n", fish_word(condition),
-                        verb->get_name(), fish_word(verb->get_description()));
+                        subcommand->get_name(), fish_word(subcommand->get_description()));
   }
   for (const CLI::Option* option : shown_options(app)) {
     for (const std::string& name : option->get_lnames()) {
@@ -192,8 +195,8 @@ void fish_lines(std::string& text, const CLI::App& app, const std::string& condi
                           values, fish_word(option->get_description()));
     }
   }
-  for (const CLI::App* verb : verbs_of(app)) {
-    fish_lines(text, *verb, "__fish_seen_subcommand_from " + verb->get_name());
+  for (const CLI::App* subcommand : subcommands_of(app)) {
+    fish_lines(text, *subcommand, "__fish_seen_subcommand_from " + subcommand->get_name());
   }
 }
 
@@ -206,12 +209,12 @@ std::string man_page(const CLI::App& app, const std::string& command) {
       fmt::format(".TH {} 1 \"\" \"tracecast {}\" \"tracecast manual\"\n", roff(name), kVersion);
   page += ".SH NAME\n" + roff(name) + " \\- " + roff(app.get_description()) + "\n";
   page += ".SH SYNOPSIS\n.B " + roff(command) + "\n";
-  page += verbs_of(app).empty() ? ".I [OPTIONS]" : ".I VERB [OPTIONS]";
+  page += subcommands_of(app).empty() ? ".I [OPTIONS]" : ".I VERB [OPTIONS]";
   page += "\n.SH OPTIONS\n";
   add_options(page, app);
-  if (!verbs_of(app).empty()) page += ".SH VERBS\n";
-  for (const CLI::App* verb : verbs_of(app))
-    add_verb(page, *verb, command + ' ' + verb->get_name());
+  if (!subcommands_of(app).empty()) page += ".SH VERBS\n";
+  for (const CLI::App* subcommand : subcommands_of(app))
+    add_subcommand(page, *subcommand, command + ' ' + subcommand->get_name());
   if (!app.get_footer().empty()) page += ".SH NOTES\n" + roff(app.get_footer()) + "\n";
   return page;
 }

@@ -36,9 +36,9 @@ thread_local CapturedOutput* captured = nullptr;
 CapturedOutput::CapturedOutput() : outer_(captured) { captured = this; }
 CapturedOutput::~CapturedOutput() { captured = outer_; }
 
-void write_answer(std::string_view text) {
+void write_report(std::string_view text) {
   if (captured != nullptr) {
-    captured->answer += printable_page(text);
+    captured->report += printable_page(text);
     return;
   }
   const int error = write_bytes(STDOUT_FILENO, printable_page(text));
@@ -147,7 +147,7 @@ std::string bar(double share, std::size_t width) {
   return text;
 }
 
-std::string narrow(double value, std::size_t width) {
+std::string low_precision(double value, std::size_t width) {
   std::string text = three_digits(value);
   if (text.size() > width && text.find('.') < width) text.resize(width);
   if (text.ends_with('.')) text.pop_back();

@@ -10,7 +10,7 @@ namespace tracecast {
 
 /// Writes the answer to stdout, as printable_page has it. A reader that went away (a closed pipe) is no error. Throws InputError
 /// when the output cannot be written (a full disk).
-void write_answer(std::string_view text);
+void write_report(std::string_view text);
 /// For a file that is written beside the answer: refuses "-", since standard output holds that. Throws InputError.
 void refuse_standard_output(std::string_view flag, std::string_view file);
 /// One line of talk on stderr, printable.
@@ -29,7 +29,7 @@ void say_progress(std::string_view line);
 [[nodiscard]] std::string bar(double share, std::size_t width);
 /// Number in at most `width` columns (4 or more): three digits, fewer decimals where room is short,
 /// "2e+05" when even the whole number is too long.
-[[nodiscard]] std::string narrow(double value, std::size_t width);
+[[nodiscard]] std::string low_precision(double value, std::size_t width);
 /// Breaks `text`, printable, at blanks into lines of at most `width` columns, each but the first begun by `indent`
 /// blanks.
 [[nodiscard]] std::string wrap(std::string_view text, std::size_t width, std::size_t indent);

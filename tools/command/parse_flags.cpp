@@ -17,15 +17,15 @@ std::vector<std::string> flags_of(const CLI::App& app) {
   return words;
 }
 
-bool has_verbs(const CLI::App& app) {
+bool has_subcommands(const CLI::App& app) {
   return !app.get_subcommands([](const CLI::App*) { return true; }).empty();
 }
 
 }  // namespace
 
-const CLI::App& active_verb(const CLI::App& app) {
+const CLI::App& active_subcommand(const CLI::App& app) {
   const auto chosen = app.get_subcommands();
-  return chosen.empty() ? app : active_verb(*chosen.front());
+  return chosen.empty() ? app : active_subcommand(*chosen.front());
 }
 
 std::string command_of(const CLI::App& app) {
@@ -33,24 +33,25 @@ std::string command_of(const CLI::App& app) {
   return parent == nullptr ? "tracecast" : command_of(*parent) + ' ' + app.get_name();
 }
 
-std::vector<std::string> verbs_of(const CLI::App& app) {
+std::vector<std::string> subcommands_of(const CLI::App& app) {
   std::vector<std::string> words;
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
-    words.push_back(verb->get_name());
+  for (const CLI::App* subcommand : app.get_subcommands([](const CLI::App*) { return true; })) {
+    words.push_back(subcommand->get_name());
   }
   return words;
 }
 
 InputError explain(const CLI::ParseError& error, const CLI::App& app) {
-  const CLI::App& where = active_verb(app);
+  const CLI::App& where = active_subcommand(app);
   const std::string place = command_of(where), see = " (see " + place + " --help)";
   const auto extra = app.remaining(true);
   if (!extra.empty()) {
     const std::string word = extra.front().substr(0, extra.front().find('='));
-    if (word.starts_with("-") || has_verbs(where)) {
+    if (word.starts_with("-") || has_subcommands(where)) {
       return {
           place, "\"" + word + "\"",
-          describe_choices(word, word.starts_with("-") ? flags_of(where) : verbs_of(where)) + see};
+          describe_choices(word, word.starts_with("-") ? flags_of(where) : subcommands_of(where)) +
+              see};
     }
     return {place, "\"" + word + "\" too many", "no further argument"};
   }
@@ -76,8 +77,8 @@ std::string version_text() { return std::string("tracecast ") + kVersion + "\n";
 void add_version_flag(CLI::App& app) {
   CLI::Option* flag = app.set_version_flag("--version", version_text(), "Print the version");
   if (app.get_parent() != nullptr) flag->group("");
-  for (CLI::App* verb : app.get_subcommands([](CLI::App*) { return true; }))
-    add_version_flag(*verb);
+  for (CLI::App* subcommand : app.get_subcommands([](CLI::App*) { return true; }))
+    add_version_flag(*subcommand);
 }
 
 void parse_words(CLI::App& app, std::vector<std::string> words) {

@@ -18,43 +18,49 @@
 namespace tracecast {
 namespace {
 
-/// The verb's own page, whichever verbs were parsed.
-std::string help_of(const CLI::App& verb) {
-  return verb.get_formatter()->make_help(&verb, command_of(verb), CLI::AppFormatMode::Normal);
+/// The subcommand's own page, whichever subcommands were parsed.
+std::string help_of(const CLI::App& subcommand) {
+  return subcommand.get_formatter()->make_help(&subcommand, command_of(subcommand),
+                                               CLI::AppFormatMode::Normal);
 }
 
-/// `tracecast help trace replay`: the page of the verb that the words name. Throws InputError.
+/// `tracecast help trace replay`: the page of the subcommand that the words name. Throws InputError.
 void add_help_command(CLI::App& app, int&) {
   auto words = std::make_shared<std::vector<std::string>>();
-  CLI::App* verb = app.add_subcommand("help", "Show the page of a verb, as its --help does");
-  verb->add_option("verb", *words, "Verb, such as predict or trace replay")->type_name("VERB");
+  CLI::App* subcommand =
+      app.add_subcommand("help", "Show the page of a subcommand, as its --help does");
+  subcommand->add_option("subcommand", *words, "Subcommand, such as predict or trace replay")
+      ->type_name("SUBCOMMAND");
   auto as_man = std::make_shared<bool>(false);
-  verb->add_flag("--man", *as_man, "The page for man: tracecast help --man predict | man -l -");
-  verb->callback([words, as_man, &app] {
+  subcommand->add_flag("--man", *as_man,
+                       "The page for man: tracecast help --man predict | man -l -");
+  subcommand->callback([words, as_man, &app] {
     const CLI::App* page = &app;
     for (const std::string& word : *words) {
       const auto found =
           page->get_subcommands([&](const CLI::App* next) { return next->get_name() == word; });
       if (found.empty()) {
-        throw InputError(
-            page == &app ? "tracecast help" : command_of(*page), "\"" + word + "\"",
-            !verbs_of(*page).empty() ? describe_choices(word, verbs_of(*page)) : "no further verb");
+        throw InputError(page == &app ? "tracecast help" : command_of(*page), "\"" + word + "\"",
+                         !subcommands_of(*page).empty()
+                             ? describe_choices(word, subcommands_of(*page))
+                             : "no further subcommand");
       }
       page = found.front();
     }
-    write_answer(*as_man ? man_page(*page, command_of(*page)) : help_of(*page));
+    write_report(*as_man ? man_page(*page, command_of(*page)) : help_of(*page));
   });
 }
 
 void add_completion_command(CLI::App& app, int&) {
   auto shell = std::make_shared<std::string>();
-  CLI::App* verb = app.add_subcommand("completion", "Print a script that completes commands");
-  verb->add_option("shell", *shell, "bash, zsh or fish")
+  CLI::App* subcommand = app.add_subcommand("completion", "Print a script that completes commands");
+  subcommand->add_option("shell", *shell, "bash, zsh or fish")
       ->required()
       ->type_name("SHELL")
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
-  verb->footer("Example: tracecast completion fish > ~/.config/fish/completions/tracecast.fish");
-  verb->callback([shell, &app] { write_answer(completion_script(app, *shell)); });
+  subcommand->footer(
+      "Example: tracecast completion fish > ~/.config/fish/completions/tracecast.fish");
+  subcommand->callback([shell, &app] { write_report(completion_script(app, *shell)); });
 }
 
 /// What there is, for somebody who typed the name alone.
@@ -68,19 +74,19 @@ constexpr std::string_view kFirstPage =
     "  tracecast networks                                       what it can predict\n"
     "  tracecast gpus                                           and on which GPUs\n"
     "\n"
-    "All verbs: tracecast --help. Flags of one: tracecast help predict.\n";
+    "All subcommands: tracecast --help. Flags of one: tracecast help predict.\n";
 
 void add_version_command(CLI::App& app, int&) {
   app.add_subcommand("version", "Print the version")->callback([] {
-    write_answer(version_text());
+    write_report(version_text());
   });
 }
 
-struct Verb {
+struct Subcommand {
   std::string_view name;
   void (*add)(CLI::App& app, int& exit_code);
 };
-constexpr Verb kVerbs[] = {
+constexpr Subcommand kSubcommands[] = {
     {"predict", add_predict_command},
     {"colocate", add_colocate_command},
     {"validate", add_validate_command},
@@ -104,14 +110,14 @@ constexpr Verb kVerbs[] = {
     {"version", add_version_command},
 };
 
-/// The verb that the first word names: to declare all of them takes longer than many an answer. Every verb where it names
+/// The subcommand that the first word names: to declare all of them takes longer than many an answer. Every subcommand where it names
 /// none, and for `help` and `completion`, which tell of any.
-void add_verbs(CLI::App& app, std::string_view first_word, int& exit_code) {
-  const auto is_named = [&](const Verb& verb) { return verb.name == first_word; };
-  const auto* named = std::find_if(std::begin(kVerbs), std::end(kVerbs), is_named);
-  if (named != std::end(kVerbs) && named->name != "help" && named->name != "completion")
+void add_subcommands(CLI::App& app, std::string_view first_word, int& exit_code) {
+  const auto is_named = [&](const Subcommand& subcommand) { return subcommand.name == first_word; };
+  const auto* named = std::find_if(std::begin(kSubcommands), std::end(kSubcommands), is_named);
+  if (named != std::end(kSubcommands) && named->name != "help" && named->name != "completion")
     return named->add(app, exit_code);
-  for (const Verb& verb : kVerbs) verb.add(app, exit_code);
+  for (const Subcommand& subcommand : kSubcommands) subcommand.add(app, exit_code);
 }
 
 }  // namespace
@@ -127,10 +133,10 @@ int run_command(std::vector<std::string> words) {
   app.formatter(std::make_shared<HelpFormatter>());
 
   int exit_code = kExitDone;
-  add_verbs(app, words.empty() ? std::string() : words.front(), exit_code);
+  add_subcommands(app, words.empty() ? std::string() : words.front(), exit_code);
   add_version_flag(app);
   if (words.empty()) {
-    write_answer(kFirstPage);
+    write_report(kFirstPage);
     return kExitDone;
   }
 
@@ -139,11 +145,11 @@ int run_command(std::vector<std::string> words) {
     std::reverse(words.begin(), words.end());  // as CLI11 takes them
     app.parse(words);
   } catch (const CLI::CallForHelp&) {
-    write_answer(help_of(active_verb(app)));
+    write_report(help_of(active_subcommand(app)));
   } catch (const CLI::CallForVersion&) {
-    write_answer(version_text());
+    write_report(version_text());
   } catch (const CLI::CallForAllHelp&) {
-    write_answer(app.help("", CLI::AppFormatMode::All));
+    write_report(app.help("", CLI::AppFormatMode::All));
   } catch (const CLI::RuntimeError& error) {
     return error.get_exit_code();
   } catch (const CLI::ParseError& error) {

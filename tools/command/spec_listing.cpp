@@ -25,7 +25,7 @@ constexpr std::size_t kWidth = 80;
 /// Counts as they are, other numbers in three digits, words as they are.
 std::string short_form(const std::string& cell, std::size_t width) {
   const auto number = parse_double(cell);
-  return number && !parse_integer(cell) ? narrow(*number, width) : printable(cell);
+  return number && !parse_integer(cell) ? low_precision(*number, width) : printable(cell);
 }
 
 std::string list_text(const SpecList& list) {

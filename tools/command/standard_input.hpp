@@ -8,7 +8,7 @@ namespace tracecast {
 /// What is taken of a recording or a table that a pipe gives.
 inline constexpr std::uint64_t kMostPipedTrace = 4ULL << 30, kMostPipedTable = 1ULL << 30;
 
-/// What "-" means where a command reads a file: standard input, as a file, since formats are told by their first bytes
+/// What "-" means where a command reads a file: standard input, as a file, since formats are reported by their first bytes
 /// and some are read in no order. What a pipe gives is kept beside the system's temporary files as long as this lives;
 /// a file that the shell opened is taken where it stands.
 class StandardInput {

@@ -7,28 +7,30 @@
 
 namespace tracecast {
 
-void add_source_options(CLI::App& verb, SourceOptions& sources) {
-  verb.add_option("--profile", sources.profile, "Cost profile instead of the built-in one")
+void add_source_options(CLI::App& subcommand, SourceOptions& sources) {
+  subcommand.add_option("--profile", sources.profile, "Cost profile instead of the built-in one")
       ->type_name("FILE");
-  verb.add_option("--set", sources.sets,
+  subcommand
+      .add_option("--set", sources.sets,
                   "Change one value: cost.PARAMETER, framework.launch_us, framework.tf32=0, "
                   "gpu.memory_bandwidth=2x, link.bandwidth=2x, ...")
       ->type_name("PATH=VALUE")
       ->allow_extra_args(false);
-  verb.add_option("--hwspecs", sources.hwspecs, "Folder with further GPU specs")->type_name("DIR");
+  subcommand.add_option("--hwspecs", sources.hwspecs, "Folder with further GPU specs")
+      ->type_name("DIR");
 }
 
-void add_format_option(CLI::App& verb, std::string& format) {
-  verb.add_option("--format", format, "text, json or csv")
+void add_format_option(CLI::App& subcommand, std::string& format) {
+  subcommand.add_option("--format", format, "text, json or csv")
       ->type_name("F")
       ->capture_default_str()
       ->check(CLI::IsMember({"text", "json", "csv"}));
 }
 
-void refuse_given(const CLI::App& verb, std::initializer_list<const char*> flags,
+void refuse_given(const CLI::App& subcommand, std::initializer_list<const char*> flags,
                   const std::string& found, const std::string& expected) {
   for (const char* flag : flags) {
-    if (verb.get_option(flag)->count() > 0) throw InputError(flag, found, expected);
+    if (subcommand.get_option(flag)->count() > 0) throw InputError(flag, found, expected);
   }
 }
 

@@ -10,7 +10,7 @@ class App;
 
 namespace tracecast {
 
-/// A verb of the command line. `add` declares its flags under `app` and stores its result there.
+/// A subcommand of the command line. `add` declares its flags under `app` and stores its result there.
 /// Each returns the exit code through `exit_code` when its flags have been parsed and it has run.
 void add_predict_command(CLI::App& app, int& exit_code);
 void add_colocate_command(CLI::App& app, int& exit_code);
@@ -31,13 +31,13 @@ void add_sweep_command(CLI::App& app, int& exit_code);
 void add_query_command(CLI::App& app, int& exit_code);
 void add_trace_command(CLI::App& app, int& exit_code);
 
-/// Flags that several verbs share: --profile, --set and --hwspecs; --format text|json|csv.
-void add_source_options(CLI::App& verb, SourceOptions& sources);
-void add_format_option(CLI::App& verb, std::string& format);
-/// Refuses those of a verb's flags that were given where they mean nothing. Throws InputError naming the first.
-void refuse_given(const CLI::App& verb, std::initializer_list<const char*> flags,
+/// Flags that several subcommands share: --profile, --set and --hwspecs; --format text|json|csv.
+void add_source_options(CLI::App& subcommand, SourceOptions& sources);
+void add_format_option(CLI::App& subcommand, std::string& format);
+/// Refuses those of a subcommand's flags that were given where they mean nothing. Throws InputError naming the first.
+void refuse_given(const CLI::App& subcommand, std::initializer_list<const char*> flags,
                   const std::string& found, const std::string& expected);
-/// The same of what --profile and --set change, for verbs about machines and links alone.
+/// The same of what --profile and --set change, for subcommands about machines and links alone.
 void refuse_software_settings(const SourceOptions& sources);
 
 /// Exit codes; DESIGN.md calls them stable.

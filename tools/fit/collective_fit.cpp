@@ -3,8 +3,8 @@
 //   collective_fit DATA DATE --check FILE     a CSV: each row with our prediction, fitted and left out, and a roofline's
 // DATA: the folder of measurements with modern/nccl.csv, custom_all_reduce.csv, apex_collectives.csv and the two of Vidur.
 // Fitted to: nccl.csv, custom_all_reduce.csv (not what the host launched), the one-node V100 rows of apex_collectives.csv,
-// and, for what is told by them alone (pairs, kernels launched alone), the one-node rows of Vidur. Logarithms of predicted over measured, soft L1 beyond 10 %; Levenberg-Marquardt over logarithms of the
-// parameters, each held to its start by a spread of a factor of e. Formulas: sim/network/paced_collective.hpp.
+// and, for what is reported by them alone (pairs, kernels launched alone), the one-node rows of Vidur. Logarithms of predicted over measured, soft L1 beyond 10 %; Levenberg-Marquardt over logarithms of the
+// parameters, each held to its start by a spread of a factor of e. Formulas: sim/network/node_collective.hpp.
 #include <fmt/format.h>
 
 #include <Eigen/Dense>
@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "hwspecs/collective_pace.hpp"
+#include "hwspecs/collective_efficiency.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/new_file.hpp"
 #include "sim/network/collective.hpp"
@@ -30,77 +30,78 @@ namespace {
 using Row = MeasuredCollective;
 using Data = MeasuredCollectives;
 
-double predict_us(const Row& row, const CollectivePace& pace) {
+double predict_us(const Row& row, const CollectiveEfficiency& efficiency) {
   const Seconds time =
-      time_alone(row.communicator->plan(row.collective, row.bytes, pace), *row.fabric);
-  return (row.is_isolated ? pace.isolated.time(time) : time).in_us();
+      time_alone(row.communicator->plan(row.collective, row.bytes, efficiency), *row.fabric);
+  return (row.is_isolated ? efficiency.isolated.time(time) : time).in_us();
 }
 
 /// A parameter of a pace, by how it is read and written; positive.
 struct Parameter {
-  std::function<double(const CollectivePace&)> get;
-  std::function<void(CollectivePace&, double)> set;
+  std::function<double(const CollectiveEfficiency&)> get;
+  std::function<void(CollectiveEfficiency&, double)> set;
 };
 
 class Parameters {
  public:
   void generation(std::size_t i) {
-    for (const auto field : {&GenerationPace::hop_kilocycles, &GenerationPace::start_kilocycles}) {
-      add([=](const CollectivePace& p) { return p.generations[i].*field; },
-          [=](CollectivePace& p, double v) { p.generations[i].*field = v; });
+    for (const auto field :
+         {&GenerationFactors::hop_kilocycles, &GenerationFactors::start_kilocycles}) {
+      add([=](const CollectiveEfficiency& p) { return p.generations[i].*field; },
+          [=](CollectiveEfficiency& p, double v) { p.generations[i].*field = v; });
     }
   }
-  void ring(std::size_t i, std::initializer_list<double RingPace::*> fields) {
+  void ring(std::size_t i, std::initializer_list<double RingEfficiency::*> fields) {
     for (const auto field : fields) {
-      add([=](const CollectivePace& p) { return p.rings[i].*field; },
-          [=](CollectivePace& p, double v) { p.rings[i].*field = v; });
+      add([=](const CollectiveEfficiency& p) { return p.rings[i].*field; },
+          [=](CollectiveEfficiency& p, double v) { p.rings[i].*field = v; });
     }
   }
   void reduction() {
-    for (const auto field : {&SwitchPace::round_hops, &SwitchPace::gpus_exponent,
-                             &SwitchPace::fill_rounds, &SwitchPace::link_fraction}) {
-      add([=](const CollectivePace& p) { return p.nvls.*field; },
-          [=](CollectivePace& p, double v) { p.nvls.*field = v; });
+    for (const auto field : {&SwitchEfficiency::round_hops, &SwitchEfficiency::gpus_exponent,
+                             &SwitchEfficiency::fill_rounds, &SwitchEfficiency::link_fraction}) {
+      add([=](const CollectiveEfficiency& p) { return p.nvls.*field; },
+          [=](CollectiveEfficiency& p, double v) { p.nvls.*field = v; });
     }
   }
-  void messages(std::size_t i, std::initializer_list<double MessagePace::*> fields) {
+  void messages(std::size_t i, std::initializer_list<double MessageEfficiency::*> fields) {
     for (const auto field : fields) {
-      add([=](const CollectivePace& p) { return p.messages[i].*field; },
-          [=](CollectivePace& p, double v) { p.messages[i].*field = v; });
+      add([=](const CollectiveEfficiency& p) { return p.messages[i].*field; },
+          [=](CollectiveEfficiency& p, double v) { p.messages[i].*field = v; });
     }
-    add([i](const CollectivePace& p) { return p.messages[i].grow.in_bytes(); },
-        [i](CollectivePace& p, double v) { p.messages[i].grow = Bytes(v); });
+    add([i](const CollectiveEfficiency& p) { return p.messages[i].grow.in_bytes(); },
+        [i](CollectiveEfficiency& p, double v) { p.messages[i].grow = Bytes(v); });
   }
   void pairs(std::size_t i) {
-    add([i](const CollectivePace& p) { return p.messages[i].pair_fraction; },
-        [i](CollectivePace& p, double v) { p.messages[i].pair_fraction = v; });
+    add([i](const CollectiveEfficiency& p) { return p.messages[i].pair_fraction; },
+        [i](CollectiveEfficiency& p, double v) { p.messages[i].pair_fraction = v; });
   }
   void isolated() {
-    add([](const CollectivePace& p) { return p.isolated.wait.in_us(); },
-        [](CollectivePace& p, double v) { p.isolated.wait = Seconds(v * 1e-6); });
-    add([](const CollectivePace& p) { return p.isolated.factor; },
-        [](CollectivePace& p, double v) { p.isolated.factor = v; });
+    add([](const CollectiveEfficiency& p) { return p.isolated.wait.in_us(); },
+        [](CollectiveEfficiency& p, double v) { p.isolated.wait = Seconds(v * 1e-6); });
+    add([](const CollectiveEfficiency& p) { return p.isolated.factor; },
+        [](CollectiveEfficiency& p, double v) { p.isolated.factor = v; });
   }
-  void kernel(std::size_t i, const KernelPace& start) {
-    add([i](const CollectivePace& p) { return p.kernels[i].start.in_us(); },
-        [i](CollectivePace& p, double v) { p.kernels[i].start = Seconds(v * 1e-6); });
-    for (const auto field : {&KernelPace::start_hops, &KernelPace::rank_hops}) {
-      add([=](const CollectivePace& p) { return p.kernels[i].*field; },
-          [=](CollectivePace& p, double v) { p.kernels[i].*field = v; });
+  void kernel(std::size_t i, const KernelEfficiency& start) {
+    add([i](const CollectiveEfficiency& p) { return p.kernels[i].start.in_us(); },
+        [i](CollectiveEfficiency& p, double v) { p.kernels[i].start = Seconds(v * 1e-6); });
+    for (const auto field : {&KernelEfficiency::start_hops, &KernelEfficiency::rank_hops}) {
+      add([=](const CollectiveEfficiency& p) { return p.kernels[i].*field; },
+          [=](CollectiveEfficiency& p, double v) { p.kernels[i].*field = v; });
     }
     if (start.window > Bytes(0)) {
-      add([i](const CollectivePace& p) { return p.kernels[i].window.in_bytes(); },
-          [i](CollectivePace& p, double v) { p.kernels[i].window = Bytes(v); });
+      add([i](const CollectiveEfficiency& p) { return p.kernels[i].window.in_bytes(); },
+          [i](CollectiveEfficiency& p, double v) { p.kernels[i].window = Bytes(v); });
     } else {
-      add([i](const CollectivePace& p) { return p.kernels[i].link_fraction; },
-          [i](CollectivePace& p, double v) { p.kernels[i].link_fraction = v; });
+      add([i](const CollectiveEfficiency& p) { return p.kernels[i].link_fraction; },
+          [i](CollectiveEfficiency& p, double v) { p.kernels[i].link_fraction = v; });
     }
   }
   [[nodiscard]] const std::vector<Parameter>& all() const { return all_; }
 
  private:
-  void add(std::function<double(const CollectivePace&)> get,
-           std::function<void(CollectivePace&, double)> set) {
+  void add(std::function<double(const CollectiveEfficiency&)> get,
+           std::function<void(CollectiveEfficiency&, double)> set) {
     all_.push_back({std::move(get), std::move(set)});
   }
   std::vector<Parameter> all_;
@@ -109,15 +110,16 @@ class Parameters {
 /// Least squares of log(predicted / measured), weighted by soft L1, with the prior.
 class Fit {
  public:
-  Fit(const std::vector<Parameter>& parameters, std::vector<const Row*> rows, CollectivePace start)
-      : parameters_(parameters), rows_(std::move(rows)), pace_(std::move(start)) {
+  Fit(const std::vector<Parameter>& parameters, std::vector<const Row*> rows,
+      CollectiveEfficiency start)
+      : parameters_(parameters), rows_(std::move(rows)), efficiency_(std::move(start)) {
     x0_ = Eigen::VectorXd(static_cast<Eigen::Index>(parameters_.size()));
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      x0_[static_cast<Eigen::Index>(i)] = std::log(std::max(parameters_[i].get(pace_), 1e-3));
+      x0_[static_cast<Eigen::Index>(i)] = std::log(std::max(parameters_[i].get(efficiency_), 1e-3));
     }
   }
 
-  CollectivePace run() {
+  CollectiveEfficiency run() {
     constexpr int kMostSteps = 40;
     Eigen::VectorXd x = x0_;
     double damping = 1e-2, cost = cost_of(residuals(x), x);
@@ -154,19 +156,19 @@ class Fit {
   /// One row of 10 % error weighs as much as a parameter a factor of e from its start.
   static constexpr double kPrior = 0.01;
 
-  [[nodiscard]] CollectivePace at(const Eigen::VectorXd& x) const {
-    CollectivePace pace = pace_;
+  [[nodiscard]] CollectiveEfficiency at(const Eigen::VectorXd& x) const {
+    CollectiveEfficiency efficiency = efficiency_;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      parameters_[i].set(pace, std::exp(x[static_cast<Eigen::Index>(i)]));
+      parameters_[i].set(efficiency, std::exp(x[static_cast<Eigen::Index>(i)]));
     }
-    return pace;
+    return efficiency;
   }
   [[nodiscard]] Eigen::VectorXd residuals(const Eigen::VectorXd& x) const {
-    const CollectivePace pace = at(x);
+    const CollectiveEfficiency efficiency = at(x);
     Eigen::VectorXd r(static_cast<Eigen::Index>(rows_.size()));
     for (std::size_t i = 0; i < rows_.size(); ++i) {
       r[static_cast<Eigen::Index>(i)] =
-          std::log(predict_us(*rows_[i], pace) / rows_[i]->measured_us);
+          std::log(predict_us(*rows_[i], efficiency) / rows_[i]->measured_us);
     }
     return r;
   }
@@ -188,7 +190,7 @@ class Fit {
 
   const std::vector<Parameter>& parameters_;
   std::vector<const Row*> rows_;
-  CollectivePace pace_;
+  CollectiveEfficiency efficiency_;
   Eigen::VectorXd x0_;
 };
 
@@ -197,89 +199,94 @@ class Stages {
  public:
   Stages(const Data& data, std::string left_out) : data_(data), left_out_(std::move(left_out)) {}
 
-  CollectivePace run() {
-    CollectivePace pace = start();
+  CollectiveEfficiency run() {
+    CollectiveEfficiency efficiency = start();
     Parameters nvlink, pcie;
-    for (std::size_t i = 0; i < pace.generations.size(); ++i) {
-      const bool is_nvlink = pace.generations[i].link == PaceLink::Nvlink;
-      if (has_rows(pace, i)) (is_nvlink ? nvlink : pcie).generation(i);
+    for (std::size_t i = 0; i < efficiency.generations.size(); ++i) {
+      const bool is_nvlink = efficiency.generations[i].link == EfficiencyLink::Nvlink;
+      if (has_rows(efficiency, i)) (is_nvlink ? nvlink : pcie).generation(i);
     }
-    for (std::size_t i = 0; i < pace.rings.size(); ++i) add_ring(pace, i, nvlink, pcie);
+    for (std::size_t i = 0; i < efficiency.rings.size(); ++i) add_ring(efficiency, i, nvlink, pcie);
     nvlink.reduction();
-    for (std::size_t i = 0; i < pace.messages.size(); ++i) {
-      if (pace.messages[i].link == PaceLink::Nvlink) {
-        nvlink.messages(i, {&MessagePace::peer_hops, &MessagePace::grow_hops,
-                            &MessagePace::link_fraction, &MessagePace::local_share});
+    for (std::size_t i = 0; i < efficiency.messages.size(); ++i) {
+      if (efficiency.messages[i].link == EfficiencyLink::Nvlink) {
+        nvlink.messages(i, {&MessageEfficiency::peer_hops, &MessageEfficiency::grow_hops,
+                            &MessageEfficiency::link_fraction, &MessageEfficiency::local_share});
       } else {
-        pcie.messages(
-            i, {&MessagePace::peer_hops, &MessagePace::grow_hops, &MessagePace::link_fraction});
+        pcie.messages(i, {&MessageEfficiency::peer_hops, &MessageEfficiency::grow_hops,
+                          &MessageEfficiency::link_fraction});
       }
     }
-    pace = fit(nvlink, pace, PaceLink::Nvlink, [](const Row& row) { return row.table == "nccl"; });
-    pace = fit(pcie, pace, PaceLink::Pcie,
-               [](const Row& row) { return row.table != "custom_all_reduce"; });
-    share_generations(pace);
+    efficiency = fit(nvlink, efficiency, EfficiencyLink::Nvlink,
+                     [](const Row& row) { return row.table == "nccl"; });
+    efficiency = fit(pcie, efficiency, EfficiencyLink::Pcie,
+                     [](const Row& row) { return row.table != "custom_all_reduce"; });
+    share_generations(efficiency);
     Parameters pairs, isolated;
     pairs.pairs(0);
     isolated.isolated();
-    pace = fit(pairs, pace, PaceLink::Nvlink,
-               [](const Row& row) { return row.table == "vidur_send_recv"; });
-    pace = fit(isolated, pace, PaceLink::Nvlink, [](const Row& row) { return row.is_isolated; });
-    for (std::size_t i = 0; i < pace.kernels.size(); ++i) {
+    efficiency = fit(pairs, efficiency, EfficiencyLink::Nvlink,
+                     [](const Row& row) { return row.table == "vidur_send_recv"; });
+    efficiency = fit(isolated, efficiency, EfficiencyLink::Nvlink,
+                     [](const Row& row) { return row.is_isolated; });
+    for (std::size_t i = 0; i < efficiency.kernels.size(); ++i) {
       Parameters kernel;
-      kernel.kernel(i, pace.kernels[i]);
+      kernel.kernel(i, efficiency.kernels[i]);
       const auto is_own = [&](const Row& row) {
-        CollectivePace other = pace;
+        CollectiveEfficiency other = efficiency;
         other.kernels[i].start += Seconds(1e-3);
-        return row.table == "custom_all_reduce" && predict_us(row, other) != predict_us(row, pace);
+        return row.table == "custom_all_reduce" &&
+               predict_us(row, other) != predict_us(row, efficiency);
       };
-      pace = fit(kernel, pace, PaceLink::Nvlink, is_own);
+      efficiency = fit(kernel, efficiency, EfficiencyLink::Nvlink, is_own);
     }
-    return pace;
+    return efficiency;
   }
 
  private:
-  static CollectivePace start() { return default_start(); }
-  static CollectivePace default_start();
+  static CollectiveEfficiency start() { return default_start(); }
+  static CollectiveEfficiency default_start();
 
   [[nodiscard]] int capability_of(const std::string& id) const {
     return data_.gpu(id).compute_capability;
   }
   [[nodiscard]] bool takes(const Row& row) const { return row.is_fitted && row.gpu != left_out_; }
-  [[nodiscard]] bool has_rows(const CollectivePace& pace, std::size_t i) const {
-    const GenerationPace& generation = pace.generations[i];
+  [[nodiscard]] bool has_rows(const CollectiveEfficiency& efficiency, std::size_t i) const {
+    const GenerationFactors& generation = efficiency.generations[i];
     for (const Row& row : data_.rows()) {
       if (takes(row) && row.link == generation.link &&
-          pace.find_generation(row.link, capability_of(row.gpu)) == &generation) {
+          efficiency.find_generation(row.link, capability_of(row.gpu)) == &generation) {
         return true;
       }
     }
     return false;
   }
 
-  static void add_ring(const CollectivePace& pace, std::size_t i, Parameters& nvlink,
+  static void add_ring(const CollectiveEfficiency& efficiency, std::size_t i, Parameters& nvlink,
                        Parameters& pcie) {
-    const RingPace& ring = pace.rings[i];
-    Parameters& to = ring.link == PaceLink::Nvlink ? nvlink : pcie;
-    const bool is_nvlink = ring.link == PaceLink::Nvlink;
+    const RingEfficiency& ring = efficiency.rings[i];
+    Parameters& to = ring.link == EfficiencyLink::Nvlink ? nvlink : pcie;
+    const bool is_nvlink = ring.link == EfficiencyLink::Nvlink;
     switch (ring.protocol) {
       case CollectiveProtocol::LowLatency:
-        to.ring(i, {&RingPace::link_fraction, &RingPace::spread_hops});
-        if (is_nvlink) to.ring(i, {&RingPace::local_per_pass});
+        to.ring(i, {&RingEfficiency::link_fraction, &RingEfficiency::distributed_hops});
+        if (is_nvlink) to.ring(i, {&RingEfficiency::local_per_pass});
         break;
       case CollectiveProtocol::LowLatency128:
-        to.ring(i, {&RingPace::start_hops, &RingPace::step_hops, &RingPace::link_fraction,
-                    &RingPace::local_per_pass});
+        to.ring(i, {&RingEfficiency::start_hops, &RingEfficiency::step_hops,
+                    &RingEfficiency::link_fraction, &RingEfficiency::local_per_pass});
         break;
       case CollectiveProtocol::Simple:
-        to.ring(i, {&RingPace::start_hops, &RingPace::step_hops, &RingPace::slice_hops,
-                    &RingPace::link_fraction, &RingPace::local_once});
+        to.ring(i, {&RingEfficiency::start_hops, &RingEfficiency::step_hops,
+                    &RingEfficiency::slice_hops, &RingEfficiency::link_fraction,
+                    &RingEfficiency::local_once});
         break;
     }
   }
 
-  CollectivePace fit(const Parameters& parameters, const CollectivePace& from, PaceLink link,
-                     const std::function<bool(const Row&)>& is_wanted) const {
+  CollectiveEfficiency fit(const Parameters& parameters, const CollectiveEfficiency& from,
+                           EfficiencyLink link,
+                           const std::function<bool(const Row&)>& is_wanted) const {
     std::vector<const Row*> rows;
     for (const Row& row : data_.rows()) {
       if (takes(row) && row.link == link && is_wanted(row)) rows.push_back(&row);
@@ -290,32 +297,32 @@ class Stages {
 
   /// A generation without rows has the geometric mean of those that have some: of the start, of all of them; of the hop, of
   /// those with the same link, a GPU of two dies taking so much longer as one of those does.
-  void share_generations(CollectivePace& pace) const {
+  void share_generations(CollectiveEfficiency& efficiency) const {
     // Guess, made with the rows of B200 in view: used where no GPU of two dies has rows.
     constexpr double kSecondDie = 1.25;
-    const auto mean = [&](std::size_t of, double GenerationPace::*field,
-                          const std::function<bool(const GenerationPace&)>& is_like) {
+    const auto mean = [&](std::size_t of, double GenerationFactors::*field,
+                          const std::function<bool(const GenerationFactors&)>& is_like) {
       double sum = 0, count = 0;
-      for (std::size_t j = 0; j < pace.generations.size(); ++j) {
-        if (j == of || !has_rows(pace, j) || !is_like(pace.generations[j])) continue;
-        sum += std::log(pace.generations[j].*field);
+      for (std::size_t j = 0; j < efficiency.generations.size(); ++j) {
+        if (j == of || !has_rows(efficiency, j) || !is_like(efficiency.generations[j])) continue;
+        sum += std::log(efficiency.generations[j].*field);
         ++count;
       }
       return count > 0 ? std::optional(std::exp(sum / count)) : std::nullopt;
     };
-    for (std::size_t i = 0; i < pace.generations.size(); ++i) {
-      if (has_rows(pace, i)) continue;
-      GenerationPace& own = pace.generations[i];
+    for (std::size_t i = 0; i < efficiency.generations.size(); ++i) {
+      if (has_rows(efficiency, i)) continue;
+      GenerationFactors& own = efficiency.generations[i];
       const auto of_dies = [&](int dies) {
-        return mean(i, &GenerationPace::hop_kilocycles, [&, dies](const GenerationPace& g) {
+        return mean(i, &GenerationFactors::hop_kilocycles, [&, dies](const GenerationFactors& g) {
           return g.link == own.link && (g.dies > 1) == (dies > 1);
         });
       };
       const auto one = of_dies(1), two = of_dies(2);
       const double second = one && two ? *two / *one : kSecondDie;
       if (one) own.hop_kilocycles = *one * (own.dies > 1 ? second : 1);
-      const auto start =
-          mean(i, &GenerationPace::start_kilocycles, [](const GenerationPace&) { return true; });
+      const auto start = mean(i, &GenerationFactors::start_kilocycles,
+                              [](const GenerationFactors&) { return true; });
       if (start) own.start_kilocycles = *start;
     }
   }
@@ -326,36 +333,37 @@ class Stages {
 
 /// Where the fit begins, and what it is held to: figures of NCCL's tuning model where it has them (steps of 0.6, 1.9 and
 /// 3.4 us), else the right order of magnitude.
-CollectivePace Stages::default_start() {
+CollectiveEfficiency Stages::default_start() {
   const auto us = [](double v) { return Seconds(v * 1e-6); };
   const auto kib = [](double v) { return Bytes(v * 1024); };
-  CollectivePace pace;
+  CollectiveEfficiency efficiency;
   for (const int capability : {80, 90, 100}) {
-    pace.generations.push_back({PaceLink::Nvlink, capability, 1.7, 12, capability < 100 ? 1 : 2});
+    efficiency.generations.push_back(
+        {EfficiencyLink::Nvlink, capability, 1.7, 12, capability < 100 ? 1 : 2});
   }
   for (const int capability : {70, 75}) {
-    pace.generations.push_back({PaceLink::Pcie, capability, 2.5, 12, 1});
+    efficiency.generations.push_back({EfficiencyLink::Pcie, capability, 2.5, 12, 1});
   }
   using enum CollectiveProtocol;
-  pace.rings = {{PaceLink::Nvlink, LowLatency, 0, 1, 1, 0, 0.5, 1, 0, 1},
-                {PaceLink::Nvlink, LowLatency128, 7, 1.5, 1, 0, 0.92, 1, 0, 0},
-                {PaceLink::Nvlink, Simple, 7, 6, 2, 1, 1, 0, 0.5, 0},
-                {PaceLink::Pcie, LowLatency, 0, 1, 1, 0, 0.5, 0, 0, 1},
-                {PaceLink::Pcie, Simple, 7, 6, 2, 1, 1, 0, 0.5, 0}};
-  pace.nvls = {10, 1, 2, 1};
-  pace.messages = {{PaceLink::Nvlink, 0, 0.5, 5, kib(20), 0.9, 0.5, 1},
-                   {PaceLink::Pcie, 0, 0.5, 5, kib(20), 0.9, 0, 1}};
+  efficiency.rings = {{EfficiencyLink::Nvlink, LowLatency, 0, 1, 1, 0, 0.5, 1, 0, 1},
+                      {EfficiencyLink::Nvlink, LowLatency128, 7, 1.5, 1, 0, 0.92, 1, 0, 0},
+                      {EfficiencyLink::Nvlink, Simple, 7, 6, 2, 1, 1, 0, 0.5, 0},
+                      {EfficiencyLink::Pcie, LowLatency, 0, 1, 1, 0, 0.5, 0, 0, 1},
+                      {EfficiencyLink::Pcie, Simple, 7, 6, 2, 1, 1, 0, 0.5, 0}};
+  efficiency.nvls = {10, 1, 2, 1};
+  efficiency.messages = {{EfficiencyLink::Nvlink, 0, 0.5, 5, kib(20), 0.9, 0.5, 1},
+                         {EfficiencyLink::Pcie, 0, 0.5, 5, kib(20), 0.9, 0, 1}};
   using enum KernelAlgorithm;
-  pace.kernels = {{"trtllm_1", OneShot, us(1), 3, 0.1, Bytes(0), 0.8},
-                  {"trtllm_1", TwoShot, us(2), 3, 1, Bytes(0), 0.8}};
+  efficiency.kernels = {{"trtllm_1", OneShot, us(1), 3, 0.1, Bytes(0), 0.8},
+                        {"trtllm_1", TwoShot, us(2), 3, 1, Bytes(0), 0.8}};
   for (const char* engine : {"vllm_custom_1", "sglang_custom_1"}) {
-    pace.kernels.push_back({engine, OneShot, us(1), 4, 0.1, kib(700), 1});
-    pace.kernels.push_back({engine, TwoShot, us(2), 6, 1, kib(800), 1});
+    efficiency.kernels.push_back({engine, OneShot, us(1), 4, 0.1, kib(700), 1});
+    efficiency.kernels.push_back({engine, TwoShot, us(2), 6, 1, kib(800), 1});
   }
-  pace.kernels.push_back({"vllm_custom_1", Multicast, us(1), 10, 0.1, Bytes(0), 0.7});
-  pace.isolated = {us(1), 1};
-  pace.spreads = {{PaceLink::Nvlink, kib(0), 0.2}};
-  return pace;
+  efficiency.kernels.push_back({"vllm_custom_1", Multicast, us(1), 10, 0.1, Bytes(0), 0.7});
+  efficiency.isolated = {us(1), 1};
+  efficiency.uncertainties = {{EfficiencyLink::Nvlink, kib(0), 0.2}};
+  return efficiency;
 }
 
 /// GPUs that some row is fitted to, in order.
@@ -372,7 +380,7 @@ std::vector<std::string> fitted_gpus(const Data& data) {
 constexpr double kMib = 1024 * 1024;
 
 /// From errors of left-out rows: nine of ten are inside.
-double spread_of(std::vector<double> errors) {
+double uncertainty_of(std::vector<double> errors) {
   constexpr double kNormal90 = 1.6449;
   if (errors.empty()) return 0.3;
   for (double& e : errors) e = std::abs(e);
@@ -382,14 +390,14 @@ double spread_of(std::vector<double> errors) {
 }
 
 struct Judged {
-  CollectivePace fitted;
-  std::map<std::string, CollectivePace> without;  ///< by GPU
+  CollectiveEfficiency fitted;
+  std::map<std::string, CollectiveEfficiency> without;  ///< by GPU
 };
 
 /// The engine's own kernel takes the buffer.
-bool is_kernel_row(const Row& row, const CollectivePace& pace) {
-  if (row.table != "custom_all_reduce" || row.link != PaceLink::Nvlink) return false;
-  return row.communicator->plan(row.collective, row.bytes, pace).algorithm ==
+bool is_kernel_row(const Row& row, const CollectiveEfficiency& efficiency) {
+  if (row.table != "custom_all_reduce" || row.link != EfficiencyLink::Nvlink) return false;
+  return row.communicator->plan(row.collective, row.bytes, efficiency).algorithm ==
          CollectiveAlgorithm::Direct;
 }
 
@@ -398,10 +406,10 @@ Judged judge(const Data& data) {
   for (const std::string& gpu : fitted_gpus(data)) {
     judged.without.emplace(gpu, Stages(data, gpu).run());
   }
-  judged.fitted.spreads.clear();
-  for (const PaceLink link : {PaceLink::Nvlink, PaceLink::Pcie}) {
+  judged.fitted.uncertainties.clear();
+  for (const EfficiencyLink link : {EfficiencyLink::Nvlink, EfficiencyLink::Pcie}) {
     for (const bool is_kernel : {false, true}) {
-      if (is_kernel && link == PaceLink::Pcie) continue;
+      if (is_kernel && link == EfficiencyLink::Pcie) continue;
       for (const double from : {0.0, kMib}) {
         std::vector<double> errors;
         for (const Row& row : data.rows()) {
@@ -412,7 +420,8 @@ Judged judge(const Data& data) {
           }
           errors.push_back(std::log(predict_us(row, judged.without.at(row.gpu)) / row.measured_us));
         }
-        judged.fitted.spreads.push_back({link, Bytes(from), spread_of(errors), is_kernel});
+        judged.fitted.uncertainties.push_back(
+            {link, Bytes(from), uncertainty_of(errors), is_kernel});
       }
     }
   }
@@ -423,14 +432,16 @@ Judged judge(const Data& data) {
       errors.push_back(std::log(predict_us(row, judged.without.at(row.gpu)) / row.measured_us));
     }
     (is_large ? judged.fitted.isolated.large_log_sd : judged.fitted.isolated.small_log_sd) =
-        spread_of(errors);
+        uncertainty_of(errors);
   }
   return judged;
 }
 
-double log_sd(const Row& row, const CollectivePace& pace) {
-  if (!row.is_isolated) return pace.log_sd(row.link, row.bytes, is_kernel_row(row, pace));
-  return row.bytes.in_bytes() < kMib ? pace.isolated.small_log_sd : pace.isolated.large_log_sd;
+double log_sd(const Row& row, const CollectiveEfficiency& efficiency) {
+  if (!row.is_isolated)
+    return efficiency.log_sd(row.link, row.bytes, is_kernel_row(row, efficiency));
+  return row.bytes.in_bytes() < kMib ? efficiency.isolated.small_log_sd
+                                     : efficiency.isolated.large_log_sd;
 }
 
 std::string check_text(const Data& data, const Judged& judged) {
@@ -448,16 +459,17 @@ std::string check_text(const Data& data, const Judged& judged) {
   return text;
 }
 
-std::string pace_text(Judged& judged, const std::string& date) {
+std::string efficiency_text(Judged& judged, const std::string& date) {
   judged.fitted.data_set = fmt::format(
       "data/modern: nccl.csv, custom_all_reduce.csv (not eager), V100 on one node of "
       "apex_collectives.csv, A100 on one node of vidur_all_reduce.csv and vidur_send_recv.csv, {}",
       date);
-  return collective_pace_text(judged.fitted,
-                              "# Written by tools/fit/collective_fit.cpp, not by hand. How fast "
-                              "the kernels of libraries of collectives go within "
-                              "a node.\n# Fields: hwspecs/proto/collective_pace.proto; formulas: "
-                              "sim/network/paced_collective.hpp.\n");
+  return collective_efficiency_text(
+      judged.fitted,
+      "# Written by tools/fit/collective_fit.cpp, not by hand. How fast "
+      "the kernels of libraries of collectives go within "
+      "a node.\n# Fields: hwspecs/proto/collective_efficiency.proto; formulas: "
+      "sim/network/node_collective.hpp.\n");
 }
 
 int run(int count, char** words) {
@@ -467,8 +479,8 @@ int run(int count, char** words) {
   }
   const Data data(words[1]);
   Judged judged = judge(data);
-  const std::string text =
-      std::string(words[3]) == "--out" ? pace_text(judged, words[2]) : check_text(data, judged);
+  const std::string text = std::string(words[3]) == "--out" ? efficiency_text(judged, words[2])
+                                                            : check_text(data, judged);
   NewFile file{std::filesystem::path(words[4])};
   file.write(text);
   file.put_in_place();

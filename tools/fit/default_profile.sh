@@ -1,10 +1,10 @@
 #!/bin/sh
 # Makes hwspecs/cost/default.textproto, the profile that everybody gets without calibrating, from tables of measurements:
-#   tools/fit/default_profile.sh PROGRAM DATA [DATE] [products|calls|kernels|all]
+#   tools/fit/default_profile.sh PROGRAM DATA [DATE] [GEMMs|calls|kernels|all]
 # all: every stage, from hwspecs/cost/prior.textproto alone: the same tables, priors, code and date give the same bytes, whatever
-# profile the program holds. Products on tensor cores, calls of inference engines, all other kernels, then the power of boards
-# by power_fit, which is built beside PROGRAM; products measured by ourselves (calibrate/measured) are among the tables. Their hashes stand in the profile.
-# products, calls, kernels: that part again, the rest as in the program's profile; for work on one part, not for what ships.
+# profile the program holds. GEMMs on tensor cores, calls of inference engines, all other kernels, then the power of boards
+# by power_fit, which is built beside PROGRAM; GEMMs measured by ourselves (calibrate/measured) are among the tables. Their hashes stand in the profile.
+# GEMMs, calls, kernels: that part again, the rest as in the program's profile; for work on one part, not for what ships.
 set -eu
 program=$1
 data=$2
@@ -12,7 +12,7 @@ date=${3:-$(date -u +%F)}
 part=${4:-all}
 root=$(cd "$(dirname "$0")/../.." && pwd)
 set --
-if [ "$part" = products ] || [ "$part" = all ]; then
+if [ "$part" = gemms ] || [ "$part" = all ]; then
   for table in gemm.csv.gz vidur_linear.csv v100_gemm_fp16.csv fp8_gemm_pipeweave.csv; do
     set -- "$@" --from "$data/modern/$table"
   done

@@ -63,7 +63,7 @@ def default_boxes():
         for ratio in (2,) if level in (0, 4, 5) else (2, 3):
             root = math.sqrt(ratio)
             sizes += [(size * root, size / root), (size / root, size * root)]
-        for (w, h), i, j in itertools.product(sizes, range(side), range(side)):
+        for (w, h), i, j in itertools.gemm(sizes, range(side), range(side)):
             x, y = (j + 0.5) * step / 300, (i + 0.5) * step / 300
             boxes.append((x - w / 2, y - h / 2, x + w / 2, y + h / 2))
     return torch.tensor(boxes)
@@ -80,7 +80,7 @@ def overlap(one, two):
 
 
 def matched(boxes, labels, defaults):
-    """What the loss is told of every default box."""
+    """What the loss is reported of every default box."""
     ious = overlap(boxes, defaults)
     best, which = ious.max(dim=0)
     _, own = ious.max(dim=1)

@@ -20,7 +20,7 @@ MeasuredCollectives::MeasuredCollectives(std::filesystem::path data)
 double MeasuredCollectives::roofline_us(const MeasuredCollective& row) const {
   const GpuSpec& gpu = hardware_.gpus().find(row.gpu);
   const BytesPerSecond link =
-      row.link == PaceLink::Nvlink ? gpu.nvlink_bandwidth : gpu.pcie_bandwidth;
+      row.link == EfficiencyLink::Nvlink ? gpu.nvlink_bandwidth : gpu.pcie_bandwidth;
   const auto n = static_cast<std::size_t>(row.ranks);
   return 10 + (row.bytes * bus_factor(row.collective, n) / (link * 0.8)).in_us();
 }
@@ -47,7 +47,7 @@ void MeasuredCollectives::add(const CsvReader& reader, const RowFields& fields, 
   const bool is_card = gpu.nvlink_bandwidth <= BytesPerSecond(0);
   rows_.push_back({name, gpu.id, std::move(what), reader.line(), collective, ranks,
                    Bytes(fields.positive("bytes")), fields.positive("time_us"), is_fitted, false,
-                   is_card ? PaceLink::Pcie : PaceLink::Nvlink, &where.communicator,
+                   is_card ? EfficiencyLink::Pcie : EfficiencyLink::Nvlink, &where.communicator,
                    &where.fabric});
 }
 

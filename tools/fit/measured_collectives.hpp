@@ -9,7 +9,7 @@
 #include "calibrate/table/csv_reader.hpp"
 #include "calibrate/table/published_rows.hpp"
 #include "calibrate/table/row_fields.hpp"
-#include "hwspecs/collective_pace.hpp"
+#include "hwspecs/collective_efficiency.hpp"
 #include "sim/job/hardware.hpp"
 #include "sim/network/collective.hpp"
 
@@ -25,7 +25,7 @@ struct MeasuredCollective {
   double measured_us = 0;
   bool is_fitted = false;    ///< may be; else only judged
   bool is_isolated = false;  ///< launched alone, as a profiler sees it
-  PaceLink link{};
+  EfficiencyLink link{};
   const Communicator* communicator = nullptr;
   const Fabric* fabric = nullptr;
 };

@@ -73,10 +73,13 @@ ClockPoint run(PlacedJob options, double clock_share, const Hardware& hardware) 
 }
 
 /// Parameters in the order of the vectors below.
-constexpr std::array<const char*, 7> kNames = {
-    "power.node_exponent",         "power.clocked_pj",      "power.flop_pj",
-    "power.tensor_flop_pj",        "power.hbm_pj_per_byte", "power.gddr_pj_per_byte",
-    "power.gddr_awake_pj_per_byte"};
+constexpr std::array<const char*, 7> kNames = {"power.node_exponent",
+                                               "power.clocked_pj",
+                                               "power.flop_pj",
+                                               "power.tensor_flop_pj",
+                                               "power.hbm_pj_per_byte",
+                                               "power.gddr_pj_per_byte",
+                                               "power.gddr_active_idle_pj_per_byte"};
 using Vector = std::array<double, kNames.size()>;
 /// What is believed of them before any measurement, and how surely.
 struct PowerPriors {
@@ -111,7 +114,7 @@ double predicted_w(const Row& row, const CostProfile& profile, double default_ex
   causes.lanes *= node;
   causes.flops *= node;
   causes.tensor_flops *= node;
-  const Watts demand = awake_power(gpu, profile) + active_power(causes, gpu, profile);
+  const Watts demand = active_idle_power(gpu, profile) + active_power(causes, gpu, profile);
   return limited_power(demand, Watts(row.limit_w)).in_w();
 }
 
@@ -337,7 +340,7 @@ class Fit {
       for (double* part : {&causes.lanes, &causes.flops, &causes.tensor_flops}) {
         *part *= v * v * node;
       }
-      return awake_power(c.gpu, profile) + active_power(causes, c.gpu, profile);
+      return active_idle_power(c.gpu, profile) + active_power(causes, c.gpu, profile);
     };
     const Watts demand = power_at(0);
     const auto time_at = [&](double limit_w) {

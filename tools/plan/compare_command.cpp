@@ -54,7 +54,7 @@ struct Row {
   std::optional<double> owned_usd, rented_usd;  ///< per unit of work
 };
 
-/// What money and energy are told for.
+/// What money and energy are reported for.
 struct Work {
   std::string name;  ///< "epoch", "million tokens", "million samples"
   std::string key;   ///< of JSON
@@ -129,7 +129,7 @@ std::vector<Row> rows_of(const Options& options, const Hardware& hardware,
 }
 
 std::string if_known(const std::optional<double>& value) {
-  return value ? narrow(*value, 7) : std::string("-");
+  return value ? low_precision(*value, 7) : std::string("-");
 }
 
 std::string text_of(const Options& options, const std::vector<Row>& rows,
@@ -151,12 +151,13 @@ std::string text_of(const Options& options, const std::vector<Row>& rows,
           fit(row.gpu, 16) + fmt::format(" {:>6}  ", row.batch) + last_cell(c.refused, 25) + '\n';
       continue;
     }
-    page += fmt::format("{} {:>6} {:>7} {:>7} {:>7} {:>6} {:>6} {:>7} {:>7}\n", fit(row.gpu, 16),
-                        row.batch, narrow(c.samples_per_s.value, 7), narrow(c.samples_per_s.low, 7),
-                        narrow(c.samples_per_s.high, 7),
-                        c.fits ? narrow(c.needed.in_gib(), 6) : "no fit",
-                        c.power ? narrow(c.power->in_w(), 6) : "-", if_known(row.owned_usd),
-                        if_known(row.rented_usd));
+    page +=
+        fmt::format("{} {:>6} {:>7} {:>7} {:>7} {:>6} {:>6} {:>7} {:>7}\n", fit(row.gpu, 16),
+                    row.batch, low_precision(c.samples_per_s.value, 7),
+                    low_precision(c.samples_per_s.low, 7), low_precision(c.samples_per_s.high, 7),
+                    c.fits ? low_precision(c.needed.in_gib(), 6) : "no fit",
+                    c.power ? low_precision(c.power->in_w(), 6) : "-", if_known(row.owned_usd),
+                    if_known(row.rented_usd));
   }
   return page;
 }
@@ -234,7 +235,7 @@ int run_serving(const Options& options, const Hardware& hardware,
   if (!options.report.empty()) write_compare_page(json(), options.report);
   const std::string prices =
       catalogue.name + (options.catalogue.empty() ? ", partly guessed (--catalogue FILE)" : "");
-  write_answer(options.format == "json"  ? json()
+  write_report(options.format == "json"  ? json()
                : options.format == "csv" ? serving_rows_csv(rows)
                                          : serving_rows_text(asked, rows, prices));
   return std::any_of(rows.begin(), rows.end(),
@@ -256,23 +257,23 @@ int run(const Options& options) {
   for (const Row& row : rows) any = any || (row.cell.refused.empty() && row.cell.fits);
   if (!options.report.empty())
     write_compare_page(json_of(options, rows, catalogue), options.report);
-  write_answer(options.format == "json"  ? json_of(options, rows, catalogue)
+  write_report(options.format == "json"  ? json_of(options, rows, catalogue)
                : options.format == "csv" ? csv_of(options, rows)
                                          : text_of(options, rows, catalogue));
   return any ? kExitDone : kExitNo;
 }
 
-void add_serving(CLI::App& verb, Options& options) {
+void add_serving(CLI::App& subcommand, Options& options) {
   ServingComparison& s = options.serving;
   CLI::Option* serve =
-      verb.add_flag("--serve", options.serves,
-                    "Requests that are answered: tokens/s, latency, USD per million tokens");
+      subcommand.add_flag("--serve", options.serves,
+                          "Requests that are answered: tokens/s, latency, USD per million tokens");
   for (const char* of_steps :
        {"--batch", "--phase", "--framework", "--optimizer", "--lora", "--lora-targets",
         "--image-size", "--seq-len", "--epoch-samples", "--measured"})
-    serve->excludes(verb.get_option(of_steps));
+    serve->excludes(subcommand.get_option(of_steps));
   const auto tokens = [&](const char* flag, std::int64_t& value, const char* text) {
-    verb.add_option(flag, value, text)
+    subcommand.add_option(flag, value, text)
         ->needs(serve)
         ->check(whole_number(1, 1 << 24) & CLI::Range(1, 1 << 24))
         ->type_name("T")
@@ -280,18 +281,23 @@ void add_serving(CLI::App& verb, Options& options) {
   };
   tokens("--input", s.input, "Tokens of a prompt, with --serve");
   tokens("--output", s.output, "Tokens of an answer, with --serve");
-  verb.add_option("--concurrency", s.in_flight, "Requests in flight, one or several")
+  subcommand.add_option("--concurrency", s.in_flight, "Requests in flight, one or several")
       ->needs(serve)
       ->delimiter(',')
       ->check(whole_number(1, 1'000'000) & CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}))
       ->type_name("N,M");
   const auto limit = [&](const char* flag, double& value, const char* text) {
-    verb.add_option(flag, value, text)->needs(serve)->check(positive_number())->type_name("MS");
+    subcommand.add_option(flag, value, text)
+        ->needs(serve)
+        ->check(positive_number())
+        ->type_name("MS");
   };
   limit("--ttft-ms", options.ttft_ms, "Limit to the first token of nine requests in ten");
   limit("--tpot-ms", options.tpot_ms, "Limit per output token of nine requests in ten");
-  verb.add_option("--engine", s.job.engine, "As `serve` has it")->needs(serve)->type_name("E");
-  verb.add_option("--kv-precision", s.job.kv_precision, "As `serve` has it")
+  subcommand.add_option("--engine", s.job.engine, "As `serve` has it")
+      ->needs(serve)
+      ->type_name("E");
+  subcommand.add_option("--kv-precision", s.job.kv_precision, "As `serve` has it")
       ->needs(serve)
       ->type_name("P");
 }
@@ -301,55 +307,63 @@ void add_serving(CLI::App& verb, Options& options) {
 void add_compare_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<Options>();
   Job& job = options->job;
-  CLI::App* verb =
+  CLI::App* subcommand =
       app.add_subcommand("compare", "One job on many GPUs: speed, memory, watts and money");
-  verb->add_option("network", job.network, "Zoo name or file")->required()->type_name("NETWORK");
-  verb->add_option("--gpu", options->gpus, "GPUs, such as v100,a100,h100")
+  subcommand->add_option("network", job.network, "Zoo name or file")
+      ->required()
+      ->type_name("NETWORK");
+  subcommand->add_option("--gpu", options->gpus, "GPUs, such as v100,a100,h100")
       ->required()
       ->delimiter(',')
       ->type_name("A,B,C");
-  verb->add_option("--batch", options->batches,
+  subcommand
+      ->add_option("--batch", options->batches,
                    "Samples per step and GPU, one or several [what an .onnx file fixes, else 1]")
       ->delimiter(',')
       ->check(whole_number(1, kMostBatch) & CLI::Range(std::int64_t{1}, kMostBatch))
       ->type_name("N,M");
-  verb->add_option("--gpus", options->total_gpus, "Of each kind, in total [1]")
+  subcommand->add_option("--gpus", options->total_gpus, "Of each kind, in total [1]")
       ->check(whole_number(1, 1024) & CLI::Range(1, 1024))
       ->type_name("N");
-  verb->add_option("--phase", job.phase, "train, infer, forward or forward_backward")
+  subcommand->add_option("--phase", job.phase, "train, infer, forward or forward_backward")
       ->type_name("PHASE")
       ->capture_default_str();
-  verb->add_option("--precision", job.precision,
+  subcommand
+      ->add_option("--precision", job.precision,
                    "fp32, tf32, amp, fp16, bf16, fp8, int8; with --serve as `serve` has it")
       ->type_name("P");
-  verb->add_option("--framework", job.software.framework, "As `predict` has it")->type_name("F");
-  verb->add_option("--optimizer", job.optimizer, "As `predict` has it")->type_name("O");
-  verb->add_option("--lora", job.lora_rank, "Train adapters of this rank alone")
+  subcommand->add_option("--framework", job.software.framework, "As `predict` has it")
+      ->type_name("F");
+  subcommand->add_option("--optimizer", job.optimizer, "As `predict` has it")->type_name("O");
+  subcommand->add_option("--lora", job.lora_rank, "Train adapters of this rank alone")
       ->check(whole_number(1, 65536) & CLI::Range(std::int64_t{1}, std::int64_t{65536}))
       ->type_name("RANK");
-  verb->add_option("--lora-targets", job.lora_targets, "As `predict` has it")->type_name("T");
-  verb->add_option("--image-size", job.image_size, "Side of square images, pixels")
+  subcommand->add_option("--lora-targets", job.lora_targets, "As `predict` has it")->type_name("T");
+  subcommand->add_option("--image-size", job.image_size, "Side of square images, pixels")
       ->check(whole_number(1, 1'000'000) & CLI::Range(1, 1'000'000))
       ->type_name("S");
-  verb->add_option("--seq-len", job.seq_len, "Tokens per sample; money per million tokens then")
+  subcommand
+      ->add_option("--seq-len", job.seq_len, "Tokens per sample; money per million tokens then")
       ->check(whole_number(1, 100'000'000) & CLI::Range(1, 100'000'000))
       ->type_name("L");
-  verb->add_option("--epoch-samples", job.epoch_samples, "Samples of an epoch, for its money")
+  subcommand->add_option("--epoch-samples", job.epoch_samples, "Samples of an epoch, for its money")
       ->check(whole_number(1, 1'000'000'000'000) &
               CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000'000}))
       ->type_name("N");
-  verb->add_option("--catalogue", options->catalogue,
+  subcommand
+      ->add_option("--catalogue", options->catalogue,
                    "Prices; default: the dated ones in the program")
       ->type_name("FILE");
-  verb->add_option("--measured", options->measured,
+  subcommand
+      ->add_option("--measured", options->measured,
                    "Runs that were timed; they correct the others of the same job")
       ->type_name("FILE");
-  add_serving(*verb, *options);
-  add_report_option(*verb, options->report);
-  add_source_options(*verb, options->sources);
-  add_format_option(*verb, options->format);
-  verb->footer("Example: tracecast compare resnet50 --gpu v100,a100,h100 --batch 64,128");
-  verb->callback([options, &exit_code] { exit_code = run(*options); });
+  add_serving(*subcommand, *options);
+  add_report_option(*subcommand, options->report);
+  add_source_options(*subcommand, options->sources);
+  add_format_option(*subcommand, options->format);
+  subcommand->footer("Example: tracecast compare resnet50 --gpu v100,a100,h100 --batch 64,128");
+  subcommand->callback([options, &exit_code] { exit_code = run(*options); });
 }
 
 }  // namespace tracecast

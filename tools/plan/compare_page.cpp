@@ -24,7 +24,7 @@ struct Compared {
   std::string unit;
   std::string load;       ///< key of batch or requests in flight
   std::string load_name;  ///< "batch 64"
-  std::string work;       ///< that money is told for: "million tokens"
+  std::string work;       ///< that money is reported for: "million tokens"
 };
 
 /// Key of the first row's member that begins so; empty: none.
@@ -51,7 +51,7 @@ Compared compared_of(const PageJson& rows) {
   return c;
 }
 
-bool is_answered(const PageJson& row, const Compared& c) { return !row[c.speed].is_null(); }
+bool is_reported(const PageJson& row, const Compared& c) { return !row[c.speed].is_null(); }
 
 /// "batch 64", "16 in flight", "within the limits".
 std::string load_of(const PageJson& row, const Compared& c) {
@@ -160,7 +160,7 @@ PageJson rows_section(const PageJson& rows, const Compared& c) {
 std::string best_words(const PageJson& rows, const Compared& c) {
   const PageJson* quickest = nullptr;
   for (const PageJson& row : rows) {
-    if (!is_answered(row, c) || !row.value("fits", true)) continue;
+    if (!is_reported(row, c) || !row.value("fits", true)) continue;
     if (quickest == nullptr || row[c.speed]["value"] > (*quickest)[c.speed]["value"])
       quickest = &row;
   }
@@ -173,20 +173,20 @@ std::string best_words(const PageJson& rows, const Compared& c) {
 }  // namespace
 
 void write_compare_page(std::string_view answer_json, const std::string& file) {
-  const PageJson answer = PageJson::parse(answer_json);
-  const PageJson& rows = answer["rows"];
+  const PageJson report = PageJson::parse(answer_json);
+  const PageJson& rows = report["rows"];
   const Compared c = compared_of(rows);
   std::set<std::string> kinds;
   for (const PageJson& row : rows) kinds.insert(row["gpu"].get<std::string>());
   PageJson page =
-      new_page({.verb = "compare",
-                .title = fmt::format("{} on {} kinds of GPU", answer["network"].get<std::string>(),
+      new_page({.subcommand = "compare",
+                .title = fmt::format("{} on {} kinds of GPU", report["network"].get<std::string>(),
                                      kinds.size()),
                 .subtitle = fmt::format("{} of each kind; prices: {} of {}",
-                                        answer["gpus"].get<std::int64_t>(),
-                                        answer["catalogue"]["id"].get<std::string>(),
-                                        answer["catalogue"]["date"].get<std::string>()),
-                .answer = best_words(rows, c)});
+                                        report["gpus"].get<std::int64_t>(),
+                                        report["catalogue"]["id"].get<std::string>(),
+                                        report["catalogue"]["date"].get<std::string>()),
+                .report = best_words(rows, c)});
   PageJson& sections = page["sections"];
   const PageJson speed_axis{{"label", c.speed_name}, {"unit", c.unit}, {"min", 0}};
   sections.push_back(by_gpu({.id = "speed",
@@ -205,7 +205,7 @@ void write_compare_page(std::string_view answer_json, const std::string& file) {
          .title = std::string("Money, ") + tenure,
          .kind = "chart",
          .text = std::string("At the catalogue's prices; lower is better. ") +
-                 (answer["catalogue"].value("is_embedded", true) ? "They are partly guessed." : ""),
+                 (report["catalogue"].value("is_embedded", true) ? "They are partly guessed." : ""),
          .trust = "Whiskers: the speed's 90 % interval; prices as they are."},
         rows, c, money_axis, [&](const PageJson& row) { return money_in(row, c, key); }));
   }
@@ -221,7 +221,7 @@ void write_compare_page(std::string_view answer_json, const std::string& file) {
                               }));
   }
   sections.push_back(rows_section(rows, c));
-  page["inputs"] = answer.value("inputs", PageJson::array());
+  page["inputs"] = report.value("inputs", PageJson::array());
   write_page(std::move(page), file);
 }
 

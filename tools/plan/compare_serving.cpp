@@ -31,7 +31,7 @@ void add_money(ServingRow& row, const ServingComparison& asked, const plan::Cata
 }
 
 /// Tokens/s move with a token's time where requests are in flight, and with the rate where one is found.
-Interval tokens_of(const ServingAnswer& a, const std::optional<Interval>& rate) {
+Interval tokens_of(const ServingReport& a, const std::optional<Interval>& rate) {
   if (rate) {
     return {a.tokens_per_s, a.tokens_per_s * rate->low / rate->value,
             a.tokens_per_s * rate->high / rate->value};
@@ -41,7 +41,7 @@ Interval tokens_of(const ServingAnswer& a, const std::optional<Interval>& rate) 
           a.tokens_per_s * whole.value / whole.low};
 }
 
-void fill(ServingRow& row, const ServingAnswer& a, const std::optional<Interval>& rate) {
+void fill(ServingRow& row, const ServingReport& a, const std::optional<Interval>& rate) {
   if (!a.fits) {
     row.refused = "does not fit; " + a.change + " would";
     return;
@@ -61,7 +61,7 @@ void add_rows(std::vector<ServingRow>& rows, const ServingComparison& asked, con
   ServingLoad load;
   load.input = asked.input;
   load.output = asked.output;
-  const auto add = [&](const ServingAnswer& a, std::int64_t in_flight,
+  const auto add = [&](const ServingReport& a, std::int64_t in_flight,
                        const std::optional<Interval>& rate) {
     ServingRow row;
     row.gpu = gpu;
@@ -77,8 +77,8 @@ void add_rows(std::vector<ServingRow>& rows, const ServingComparison& asked, con
   };
   if (asked.in_flight.empty()) {
     const Served::Found found = served.find_rate(load, asked.ttft_ms, asked.tpot_ms);
-    const bool is_borne = found.answer.fits && found.per_second > 0;
-    add(found.answer, 0,
+    const bool is_borne = found.report.fits && found.per_second > 0;
+    add(found.report, 0,
         is_borne ? served.rate_interval(load, asked.ttft_ms, asked.tpot_ms, found)
                  : Interval{found.per_second, found.per_second, found.per_second});
     return;
@@ -86,12 +86,12 @@ void add_rows(std::vector<ServingRow>& rows, const ServingComparison& asked, con
   for (const std::int64_t in_flight : asked.in_flight) {
     load.concurrency = in_flight;
     load.requests = steady_requests(in_flight);
-    add(served.answer(load), in_flight, std::nullopt);
+    add(served.report(load), in_flight, std::nullopt);
   }
 }
 
 std::string if_known(const std::optional<double>& value) {
-  return value ? narrow(*value, 7) : std::string("-");
+  return value ? low_precision(*value, 7) : std::string("-");
 }
 
 Json number(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
@@ -119,16 +119,17 @@ std::string serving_rows_text(const ServingComparison& asked, const std::vector<
                       asked.in_flight.empty() ? "rate/s" : "flight", "tok/s", "ttft ms", "tpot ms",
                       "+-", "W", "own", "rent");
   for (const ServingRow& row : rows) {
-    const std::string load = row.rate ? narrow(*row.rate, 8) : std::to_string(row.in_flight);
+    const std::string load = row.rate ? low_precision(*row.rate, 8) : std::to_string(row.in_flight);
     if (!row.refused.empty()) {
       page += fit(row.gpu, 16) + fmt::format(" {:>8}  ", load) + last_cell(row.refused, 27) + '\n';
       continue;
     }
     page += fmt::format("{} {:>8} {:>7} {:>7} {:>7} {:>6} {:>6} {:>6} {:>6}\n", fit(row.gpu, 16),
-                        load, narrow(row.tokens_per_s.value, 7), narrow(row.first_ms.value, 7),
-                        narrow(row.token_ms.value, 7),
+                        load, low_precision(row.tokens_per_s.value, 7),
+                        low_precision(row.first_ms.value, 7), low_precision(row.token_ms.value, 7),
                         percent((row.token_ms.high - row.token_ms.low) / 2 / row.token_ms.value),
-                        narrow(row.power_w, 6), if_known(row.owned_usd), if_known(row.rented_usd));
+                        low_precision(row.power_w, 6), if_known(row.owned_usd),
+                        if_known(row.rented_usd));
   }
   return page;
 }

@@ -4,7 +4,7 @@
 
 namespace tracecast {
 
-using plan::Stay;
+using plan::Residence;
 using plan::Time;
 
 GpuNumbers::GpuNumbers(const plan::Fleet& fleet) : fleet_(fleet), first_(fleet.machines.size()) {
@@ -17,24 +17,25 @@ GpuNumbers::GpuNumbers(const plan::Fleet& fleet) : fleet_(fleet), first_(fleet.m
   for (const std::uint32_t count : next) free_at_.emplace_back(count);
 }
 
-std::vector<std::uint32_t> GpuNumbers::take(const Stay& stay, int gpus) {
+std::vector<std::uint32_t> GpuNumbers::take(const Residence& residence, int gpus) {
   std::vector<std::uint32_t> taken;
-  if (stay.held.empty()) {
-    take_within(stay, 0, static_cast<std::uint32_t>(free_at_[stay.type.index].size()), gpus, taken);
+  if (residence.held.empty()) {
+    take_within(residence, 0, static_cast<std::uint32_t>(free_at_[residence.type.index].size()),
+                gpus, taken);
   }
-  for (const plan::HeldGpus& part : stay.held) {
+  for (const plan::HeldGpus& part : residence.held) {
     const auto size = static_cast<std::uint32_t>(fleet_.machines[part.machine].gpus);
-    take_within(stay, first_[part.machine], first_[part.machine] + size, part.gpus, taken);
+    take_within(residence, first_[part.machine], first_[part.machine] + size, part.gpus, taken);
   }
   return taken;
 }
 
-void GpuNumbers::take_within(const Stay& stay, std::uint32_t from, std::uint32_t to, int gpus,
-                             std::vector<std::uint32_t>& taken) {
-  std::vector<Time>& free_at = free_at_[stay.type.index];
+void GpuNumbers::take_within(const Residence& residence, std::uint32_t from, std::uint32_t to,
+                             int gpus, std::vector<std::uint32_t>& taken) {
+  std::vector<Time>& free_at = free_at_[residence.type.index];
   for (std::uint32_t gpu = from; gpu < to && gpus > 0; ++gpu) {
-    if (free_at[gpu] > stay.begin) continue;
-    free_at[gpu] = stay.end;
+    if (free_at[gpu] > residence.begin) continue;
+    free_at[gpu] = residence.end;
     taken.push_back(gpu);
     --gpus;
   }

@@ -11,10 +11,10 @@ class GpuNumbers {
  public:
   explicit GpuNumbers(const plan::Fleet& fleet);
   /// Of a stay that does not begin before the one asked for before.
-  [[nodiscard]] std::vector<std::uint32_t> take(const plan::Stay& stay, int gpus);
+  [[nodiscard]] std::vector<std::uint32_t> take(const plan::Residence& residence, int gpus);
 
  private:
-  void take_within(const plan::Stay& stay, std::uint32_t from, std::uint32_t to, int gpus,
+  void take_within(const plan::Residence& residence, std::uint32_t from, std::uint32_t to, int gpus,
                    std::vector<std::uint32_t>& taken);
 
   const plan::Fleet& fleet_;

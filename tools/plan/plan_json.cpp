@@ -15,16 +15,16 @@ constexpr double kSecondsPerHour = 3600;
 
 Json if_known(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
-Json matrix_json(const PlanAnswer& answer) {
+Json matrix_json(const PlanReport& report) {
   Json list = Json::array();
-  for (const plan::MatrixCell& cell : answer.matrix.cells) {
+  for (const plan::MatrixCell& cell : report.matrix.cells) {
     list.push_back(
-        {{"job", answer.jobs[cell.job].id},
+        {{"job", report.jobs[cell.job].id},
          {"place", fmt::format("{} x {}", cell.gang, cell.gpu)},
          {"gpu", cell.gpu},
          {"machine", cell.machine},
          {"gpus", cell.gang},
-         {"unit", answer.jobs[cell.job].serving ? "requests" : "samples"},
+         {"unit", report.jobs[cell.job].serving ? "requests" : "samples"},
          {"samples_per_s", cell.refused.empty() ? interval_json(cell.samples_per_s) : Json()},
          {"basis", cell.refused.empty() ? Json(cell.basis) : Json()},
          {"memory_needed_bytes", cell.needed.in_bytes()},
@@ -36,11 +36,11 @@ Json matrix_json(const PlanAnswer& answer) {
   return list;
 }
 
-Json machines_json(const PlanAnswer& answer, const plan::Purchase& plan) {
+Json machines_json(const PlanReport& report, const plan::Purchase& plan) {
   Json list = Json::array();
   for (std::size_t o = 0; o < plan.machines.size(); ++o) {
     if (plan.machines[o] == 0) continue;
-    const plan::Offer& offer = answer.problem.offers[o];
+    const plan::Offer& offer = report.problem.offers[o];
     list.push_back({{"machine", offer.id},
                     {"count", plan.machines[o]},
                     {"gpu", offer.gpu},
@@ -52,9 +52,9 @@ Json machines_json(const PlanAnswer& answer, const plan::Purchase& plan) {
   return list;
 }
 
-Json bill_json(const PlanAnswer& answer, const plan::Purchase& plan) {
+Json bill_json(const PlanReport& report, const plan::Purchase& plan) {
   const plan::PurchaseBill& bill = plan.bill;
-  return {{"machines", machines_json(answer, plan)},
+  return {{"machines", machines_json(report, plan)},
           {"cost_usd", bill.cost_usd()},
           {"spend_usd", bill.spend_usd()},
           {"hardware_usd", bill.hardware_usd},
@@ -71,14 +71,14 @@ Json bill_json(const PlanAnswer& answer, const plan::Purchase& plan) {
           {"gap", plan.gap}};
 }
 
-Json assignment_json(const PlanAnswer& answer, const plan::Purchase& plan) {
+Json assignment_json(const PlanReport& report, const plan::Purchase& plan) {
   Json list = Json::array();
   for (std::size_t k = 0; k < plan.assigned.size(); ++k) {
     if (plan.assigned[k] == 0) continue;
-    const plan::Mode& mode = answer.problem.modes[k];
-    Json row{{"job", answer.jobs[mode.job].id},
+    const plan::Mode& mode = report.problem.modes[k];
+    Json row{{"job", report.jobs[mode.job].id},
              {"count", plan.assigned[k]},
-             {"machine", answer.problem.offers[mode.offer].id},
+             {"machine", report.problem.offers[mode.offer].id},
              {"gpus", mode.gang},
              {"time_s", mode.time.in_s()}};
     if (mode.served) {
@@ -91,16 +91,16 @@ Json assignment_json(const PlanAnswer& answer, const plan::Purchase& plan) {
   return list;
 }
 
-Json stays_json(const PlanAnswer& answer) {
+Json residences_json(const PlanReport& report) {
   Json list = Json::array();
-  for (const plan::PlanStay& stay : answer.confirmation->stays) {
-    const plan::Mode& mode = answer.problem.modes[stay.mode];
-    list.push_back({{"job", answer.jobs[mode.job].id},
-                    {"number", stay.number},
-                    {"machine", answer.problem.offers[mode.offer].id},
+  for (const plan::PlanResidence& residence : report.confirmation->residences) {
+    const plan::Mode& mode = report.problem.modes[residence.mode];
+    list.push_back({{"job", report.jobs[mode.job].id},
+                    {"number", residence.number},
+                    {"machine", report.problem.offers[mode.offer].id},
                     {"gpus", mode.gang},
-                    {"begin_s", stay.begin.in_s()},
-                    {"end_s", stay.end.in_s()}});
+                    {"begin_s", residence.begin.in_s()},
+                    {"end_s", residence.end.in_s()}});
   }
   return list;
 }
@@ -112,39 +112,39 @@ Json odds_json(const plan::PlanOdds& odds) {
           {"objective_high", odds.objective_high}};
 }
 
-void add_winner(const PlanAnswer& answer, Json& doc) {
-  const plan::Purchase& winner = *answer.winner;
-  Json plan = bill_json(answer, winner);
-  plan["assignment"] = assignment_json(answer, winner);
-  plan["usable_gpu_time"] = answer.problem.usable;
+void add_winner(const PlanReport& report, Json& doc) {
+  const plan::Purchase& winner = *report.winner;
+  Json plan = bill_json(report, winner);
+  plan["assignment"] = assignment_json(report, winner);
+  plan["usable_gpu_time"] = report.problem.usable;
   plan["makespan_s"] =
-      answer.confirmation ? answer.confirmation->makespan.in_s() : winner.bill.makespan.in_s();
-  plan["in_time"] = !answer.confirmation || answer.confirmation->in_time;
-  if (answer.confirmation) plan["schedule"] = stays_json(answer);
+      report.confirmation ? report.confirmation->makespan.in_s() : winner.bill.makespan.in_s();
+  plan["in_time"] = !report.confirmation || report.confirmation->in_time;
+  if (report.confirmation) plan["schedule"] = residences_json(report);
   doc["plan"] = std::move(plan);
   doc["runners_up"] = Json::array();
   std::size_t p = 1;
-  for (const plan::RunnerUp& runner : answer.runners) {
+  for (const plan::RunnerUp& runner : report.runners) {
     Json entry{{"what", runner.what}, {"why", runner.why}};
-    entry["plan"] = runner.plan ? bill_json(answer, *runner.plan) : Json();
-    if (runner.plan && p < answer.robustness.plans.size())
-      entry.update(odds_json(answer.robustness.plans[p++]));
+    entry["plan"] = runner.plan ? bill_json(report, *runner.plan) : Json();
+    if (runner.plan && p < report.robustness.plans.size())
+      entry.update(odds_json(report.robustness.plans[p++]));
     doc["runners_up"].push_back(std::move(entry));
   }
-  doc["worlds"] = answer.robustness.worlds;
-  doc.update(odds_json(answer.robustness.plans.front()));
-  const auto& best = answer.robustness.measurement;
+  doc["worlds"] = report.robustness.worlds;
+  doc.update(odds_json(report.robustness.plans.front()));
+  const auto& best = report.robustness.measurement;
   doc["most_useful_measurement"] =
-      best ? Json{{"job", answer.jobs[answer.matrix.cells[best->cell].job].id},
-                  {"gpu", answer.matrix.cells[best->cell].gpu},
-                  {"gpus", answer.matrix.cells[best->cell].gang},
-                  {"share_of_doubt", best->settles}}
+      best ? Json{{"job", report.jobs[report.matrix.cells[best->cell].job].id},
+                  {"gpu", report.matrix.cells[best->cell].gpu},
+                  {"gpus", report.matrix.cells[best->cell].gang},
+                  {"share_of_uncertainty", best->settles}}
            : Json();
   doc["prices_that_matter"] = Json::array();
-  for (const plan::PriceChange& price : answer.prices)
+  for (const plan::PriceChange& price : report.prices)
     doc["prices_that_matter"].push_back({{"machine", price.offer}, {"factor", price.factor}});
   doc["effects_of_limits"] = Json::array();
-  for (const plan::LimitEffect& effect : answer.effects) {
+  for (const plan::LimitEffect& effect : report.effects) {
     doc["effects_of_limits"].push_back({{"limit", effect.limit},
                                         {"more", effect.step},
                                         {"given", effect.given},
@@ -156,23 +156,23 @@ void add_winner(const PlanAnswer& answer, Json& doc) {
 
 }  // namespace
 
-std::string plan_json(const PlanAnswer& answer) {
+std::string plan_json(const PlanReport& report) {
   Json doc{{"schema", fmt::format("tracecast.plan/{}", kSchema)}, {"version", kVersion}};
   doc["inputs"] = Json::array();
-  for (const InputRecord& input : answer.inputs)
+  for (const InputRecord& input : report.inputs)
     doc["inputs"].push_back(
         {{"kind", input.kind}, {"name", input.name}, {"sha256", input.sha256.text()}});
-  doc["seed"] = answer.seed;
-  doc["goal"] = plan::to_string(answer.goal);
-  doc["catalogue"] = {{"id", answer.catalogue.id},
-                      {"date", answer.catalogue.date},
-                      {"is_embedded", answer.is_embedded}};
-  doc["matrix"] = matrix_json(answer);
+  doc["seed"] = report.seed;
+  doc["goal"] = plan::to_string(report.goal);
+  doc["catalogue"] = {{"id", report.catalogue.id},
+                      {"date", report.catalogue.date},
+                      {"is_embedded", report.is_embedded}};
+  doc["matrix"] = matrix_json(report);
   doc["plan"] = Json();
-  doc["proven"] = answer.proven;
-  if (answer.winner) add_winner(answer, doc);
+  doc["proven"] = report.proven;
+  if (report.winner) add_winner(report, doc);
   doc["binding_limits"] = Json::array();
-  for (const plan::BindingLimit& limit : answer.binding) {
+  for (const plan::BindingLimit& limit : report.binding) {
     const bool hours = limit.limit == "deadline";
     doc["binding_limits"].push_back({{"limit", limit.limit},
                                      {"unit", limit.limit == "budget"  ? "usd"
@@ -183,14 +183,14 @@ std::string plan_json(const PlanAnswer& answer) {
                                      {"needed", if_known(limit.needed)}});
   }
   // Of a plan: the limits whose loosening gains.
-  for (const plan::LimitEffect& effect : answer.effects) {
+  for (const plan::LimitEffect& effect : report.effects) {
     if (effect.gain > 1e-6 && effect.step == "10 %")
       doc["binding_limits"].push_back({{"limit", effect.limit},
                                        {"given", effect.given},
                                        {"used", effect.used},
                                        {"gain_of_10_percent", effect.gain}});
   }
-  doc["jobs_without_place"] = answer.nowhere;
+  doc["jobs_without_place"] = report.nowhere;
   return json_text(doc) + "\n";
 }
 

@@ -32,8 +32,8 @@ ObjectiveUnit objective_unit(plan::PurchaseGoal goal) {
   return {"Cost", "USD"};
 }
 
-PageJson machines_section(const PlanAnswer& answer) {
-  const plan::Purchase& plan = *answer.winner;
+PageJson machines_section(const PlanReport& report) {
+  const plan::Purchase& plan = *report.winner;
   PageJson section =
       new_section({.id = "machines",
                    .title = "What to buy or rent",
@@ -50,7 +50,7 @@ PageJson machines_section(const PlanAnswer& answer) {
   section["rows"] = PageJson::array();
   for (std::size_t o = 0; o < plan.machines.size(); ++o) {
     if (plan.machines[o] == 0) continue;
-    const plan::Offer& offer = answer.problem.offers[o];
+    const plan::Offer& offer = report.problem.offers[o];
     section["rows"].push_back({offer.id, plan.machines[o], offer.gpu, offer.gpus,
                                plan::to_string(offer.tenure), plan.rented_hours[o],
                                plan.bill.use[o]});
@@ -80,7 +80,7 @@ PageJson money_section(const plan::PurchaseBill& bill) {
 }
 
 /// Plans by cost and time; the others are runners-up with a plan.
-PageJson plans_section(const PlanAnswer& answer) {
+PageJson plans_section(const PlanReport& report) {
   PageJson section = new_section(
       {.id = "plans",
        .title = "Cost against time",
@@ -92,36 +92,36 @@ PageJson plans_section(const PlanAnswer& answer) {
   const auto point = [&](const plan::Purchase& plan) {
     return std::pair(plan.bill.makespan.in_s(), plan.bill.cost_usd());
   };
-  const auto [x, y] = point(*answer.winner);
+  const auto [x, y] = point(*report.winner);
   section["series"] = {{{"name", "winner"},
                         {"form", "points"},
                         {"x", {x}},
                         {"y", {y}},
-                        {"labels", {machines_text(answer, *answer.winner)}}}};
+                        {"labels", {machines_text(report, *report.winner)}}}};
   PageJson others{{"name", "lost"},
                   {"form", "points"},
                   {"x", PageJson::array()},
                   {"y", PageJson::array()},
                   {"labels", PageJson::array()}};
-  for (const plan::RunnerUp& runner : answer.runners) {
+  for (const plan::RunnerUp& runner : report.runners) {
     if (!runner.plan) continue;
     const auto [time, cost] = point(*runner.plan);
     others["x"].push_back(time);
     others["y"].push_back(cost);
-    others["labels"].push_back(runner.what + ": " + machines_text(answer, *runner.plan));
+    others["labels"].push_back(runner.what + ": " + machines_text(report, *runner.plan));
   }
   if (!others["x"].empty()) section["series"].push_back(std::move(others));
   return section;
 }
 
-PageJson runners_section(const PlanAnswer& answer) {
-  const ObjectiveUnit unit = objective_unit(answer.goal);
+PageJson runners_section(const PlanReport& report) {
+  const ObjectiveUnit unit = objective_unit(report.goal);
   PageJson section =
       new_section({.id = "lost",
                    .title = "What lost, and why",
                    .kind = "table",
                    .trust = fmt::format("Low and high: 90 % of {} worlds drawn from the intervals.",
-                                        answer.robustness.worlds)});
+                                        report.robustness.worlds)});
   section["columns"] = {{{"name", "plan"}},
                         {{"name", "machines"}},
                         {{"name", unit.label}, {"unit", unit.unit}, {"bar", true}},
@@ -136,13 +136,13 @@ PageJson runners_section(const PlanAnswer& answer) {
       return odds ? PageJson(odds->*member) : PageJson();
     };
     section["rows"].push_back(
-        {what, machines_text(answer, plan), plan.objective, number(&plan::PlanOdds::objective_low),
+        {what, machines_text(report, plan), plan.objective, number(&plan::PlanOdds::objective_low),
          number(&plan::PlanOdds::objective_high), number(&plan::PlanOdds::best), why});
   };
-  const auto& odds = answer.robustness.plans;
-  add("the winner", *answer.winner, odds.empty() ? nullptr : &odds.front(), "");
+  const auto& odds = report.robustness.plans;
+  add("the winner", *report.winner, odds.empty() ? nullptr : &odds.front(), "");
   std::size_t p = 1;
-  for (const plan::RunnerUp& runner : answer.runners) {
+  for (const plan::RunnerUp& runner : report.runners) {
     if (runner.plan) {
       add(runner.what, *runner.plan, p < odds.size() ? &odds[p] : nullptr, runner.why);
       ++p;
@@ -154,7 +154,7 @@ PageJson runners_section(const PlanAnswer& answer) {
   return section;
 }
 
-PageJson assignment_section(const PlanAnswer& answer) {
+PageJson assignment_section(const PlanReport& report) {
   PageJson section = new_section({.id = "assignment",
                                   .title = "Which job runs where",
                                   .kind = "table",
@@ -169,21 +169,21 @@ PageJson assignment_section(const PlanAnswer& answer) {
                         {{"name", "high"}, {"unit", "samples/s"}},
                         {{"name", "basis"}}};
   section["rows"] = PageJson::array();
-  const plan::Purchase& plan = *answer.winner;
+  const plan::Purchase& plan = *report.winner;
   for (std::size_t k = 0; k < plan.assigned.size(); ++k) {
     if (plan.assigned[k] == 0) continue;
-    const plan::Mode& mode = answer.problem.modes[k];
-    const plan::MatrixCell& cell = answer.matrix.cells[answer.cell_of_mode[k]];
+    const plan::Mode& mode = report.problem.modes[k];
+    const plan::MatrixCell& cell = report.matrix.cells[report.cell_of_mode[k]];
     const Interval& rate = cell.samples_per_s;
-    section["rows"].push_back({answer.jobs[mode.job].id, plan.assigned[k],
-                               answer.problem.offers[mode.offer].id, mode.gang, mode.time.in_s(),
+    section["rows"].push_back({report.jobs[mode.job].id, plan.assigned[k],
+                               report.problem.offers[mode.offer].id, mode.gang, mode.time.in_s(),
                                rate.value, rate.low, rate.high, cell.basis});
   }
   return section;
 }
 
 /// Places by job. A place is a gang of one kind of GPU.
-PageJson rates_section(const PlanAnswer& answer) {
+PageJson rates_section(const PlanReport& report) {
   PageJson section = new_section({.id = "rates",
                                   .title = "What each job does where",
                                   .kind = "heatmap",
@@ -191,7 +191,7 @@ PageJson rates_section(const PlanAnswer& answer) {
                                   .trust = "90 % interval of each in its tip."});
   std::vector<std::string> places;
   std::map<std::pair<std::size_t, std::size_t>, const plan::MatrixCell*> cells;  // place, job
-  for (const plan::MatrixCell& cell : answer.matrix.cells) {
+  for (const plan::MatrixCell& cell : report.matrix.cells) {
     const std::string place = fmt::format("{} x {}{}{}", cell.gang, cell.gpu,
                                           cell.machine.empty() ? "" : ", ", cell.machine);
     const auto at = std::find(places.begin(), places.end(), place);
@@ -199,11 +199,11 @@ PageJson rates_section(const PlanAnswer& answer) {
     if (at == places.end()) places.push_back(place);
   }
   PageJson jobs = PageJson::array();
-  for (const plan::PlanJob& job : answer.jobs) jobs.push_back(job.id);
+  for (const plan::PlanJob& job : report.jobs) jobs.push_back(job.id);
   for (const char* key : {"values", "low", "high", "notes"}) section[key] = PageJson::array();
   for (std::size_t p = 0; p < places.size(); ++p) {
     PageJson values = PageJson::array(), low = values, high = values, notes = values;
-    for (std::size_t j = 0; j < answer.jobs.size(); ++j) {
+    for (std::size_t j = 0; j < report.jobs.size(); ++j) {
       const auto found = cells.find({p, j});
       const plan::MatrixCell* cell = found == cells.end() ? nullptr : found->second;
       const bool runs = cell != nullptr && cell->refused.empty() && cell->fits;
@@ -227,7 +227,7 @@ PageJson rates_section(const PlanAnswer& answer) {
 }
 
 /// A track per gang at work: jobs of an offer take the first track that is free when they begin.
-PageJson stays_section(const PlanAnswer& answer) {
+PageJson residences_section(const PlanReport& report) {
   struct Lane {
     std::int64_t end = 0;
     PageTrack track;
@@ -235,22 +235,22 @@ PageJson stays_section(const PlanAnswer& answer) {
   const auto milliseconds = [](Seconds time) {
     return static_cast<std::int64_t>(time.in_s() * 1e3);
   };
-  std::vector<plan::PlanStay> stays = answer.confirmation->stays;
+  std::vector<plan::PlanResidence> residences = report.confirmation->residences;
   std::stable_sort(
-      stays.begin(), stays.end(),
-      [](const plan::PlanStay& a, const plan::PlanStay& b) { return a.begin < b.begin; });
+      residences.begin(), residences.end(),
+      [](const plan::PlanResidence& a, const plan::PlanResidence& b) { return a.begin < b.begin; });
   PageWords names, classes;
   std::map<std::size_t, std::vector<Lane>> lanes;  // by offer
-  for (const plan::PlanStay& stay : stays) {
-    const plan::Mode& mode = answer.problem.modes[stay.mode];
+  for (const plan::PlanResidence& residence : residences) {
+    const plan::Mode& mode = report.problem.modes[residence.mode];
     std::vector<Lane>& of_offer = lanes[mode.offer];
-    const std::int64_t begin = milliseconds(stay.begin);
+    const std::int64_t begin = milliseconds(residence.begin);
     auto lane = std::find_if(of_offer.begin(), of_offer.end(),
                              [&](const Lane& l) { return l.end <= begin; });
     if (lane == of_offer.end()) lane = of_offer.insert(of_offer.end(), Lane{});
-    lane->end = std::max(milliseconds(stay.end), begin);
-    const std::string& job = answer.jobs[mode.job].id;
-    const std::string name = fmt::format("{} {} on {} GPUs", job, stay.number + 1, mode.gang);
+    lane->end = std::max(milliseconds(residence.end), begin);
+    const std::string& job = report.jobs[mode.job].id;
+    const std::string name = fmt::format("{} {} on {} GPUs", job, residence.number + 1, mode.gang);
     lane->track.add(begin, lane->end - begin, names.number_of(name), classes.number_of(job));
   }
   PageJson section = new_section({.id = "schedule",
@@ -265,42 +265,42 @@ PageJson stays_section(const PlanAnswer& answer) {
   for (const auto& [offer, of_offer] : lanes) {
     for (std::size_t l = 0; l < of_offer.size(); ++l)
       section["tracks"].push_back(
-          of_offer[l].track.json(answer.problem.offers[offer].id, fmt::format("gang {}", l + 1)));
+          of_offer[l].track.json(report.problem.offers[offer].id, fmt::format("gang {}", l + 1)));
   }
   return section;
 }
 
 /// What would change the answer: limits, prices, a measurement.
-PageJson changes_section(const PlanAnswer& answer) {
+PageJson changes_section(const PlanReport& report) {
   PageJson section = new_section({.id = "changes",
                                   .title = "What would change the answer",
                                   .kind = "table",
                                   .text = "More of a limit, another price, or one run."});
   section["columns"] = {{{"name", "what"}}, {{"name", "effect"}}};
   section["rows"] = PageJson::array();
-  const ObjectiveUnit unit = objective_unit(answer.goal);
-  for (const plan::LimitEffect& effect : answer.effects) {
+  const ObjectiveUnit unit = objective_unit(report.goal);
+  for (const plan::LimitEffect& effect : report.effects) {
     section["rows"].push_back({fmt::format("{} {:.4g} (used {:.4g}), {} more", effect.limit,
                                            effect.given, effect.used, effect.step),
                                effect.gain > 1e-6
                                    ? fmt::format("{} {} less", three_digits(effect.gain), unit.unit)
                                    : std::string("none")});
   }
-  for (const plan::PriceChange& price : answer.prices) {
+  for (const plan::PriceChange& price : report.prices) {
     section["rows"].push_back(
         {fmt::format("{} at {} of its price", price.offer, percent(price.factor)),
          "the first of the others wins"});
   }
-  if (const auto& run = answer.robustness.measurement) {
-    const plan::MatrixCell& cell = answer.matrix.cells[run->cell];
+  if (const auto& run = report.robustness.measurement) {
+    const plan::MatrixCell& cell = report.matrix.cells[run->cell];
     section["rows"].push_back(
-        {fmt::format("a run of {} on {} x {}", answer.jobs[cell.job].id, cell.gang, cell.gpu),
+        {fmt::format("a run of {} on {} x {}", report.jobs[cell.job].id, cell.gang, cell.gpu),
          fmt::format("settles {} of the doubt about the winner's lead", percent(run->settles))});
   }
   return section;
 }
 
-PageJson limits_section(const PlanAnswer& answer) {
+PageJson limits_section(const PlanReport& report) {
   PageJson section = new_section({.id = "limits",
                                   .title = "What keeps a plan from being",
                                   .kind = "table",
@@ -308,30 +308,30 @@ PageJson limits_section(const PlanAnswer& answer) {
   section["columns"] = {
       {{"name", "limit"}}, {{"name", "given"}, {"unit", ""}}, {{"name", "would do"}, {"unit", ""}}};
   section["rows"] = PageJson::array();
-  for (const plan::BindingLimit& limit : answer.binding) {
+  for (const plan::BindingLimit& limit : report.binding) {
     section["rows"].push_back(
         {limit.limit, limit.given, limit.needed ? PageJson(*limit.needed) : PageJson()});
   }
-  for (const std::string& job : answer.nowhere) section["rows"].push_back({job, nullptr, nullptr});
+  for (const std::string& job : report.nowhere) section["rows"].push_back({job, nullptr, nullptr});
   return section;
 }
 
-void add_plan_headline(PageJson& page, const PlanAnswer& answer) {
-  const plan::Purchase& plan = *answer.winner;
+void add_plan_headline(PageJson& page, const PlanReport& report) {
+  const plan::Purchase& plan = *report.winner;
   const plan::PurchaseBill& bill = plan.bill;
   PageJson& facts = page["headline"];
-  const ObjectiveUnit unit = objective_unit(answer.goal);
-  const auto& odds = answer.robustness.plans;
+  const ObjectiveUnit unit = objective_unit(report.goal);
+  const auto& odds = report.robustness.plans;
   if (!odds.empty() && odds.front().holds > 0) {
     facts.push_back(page_fact(
         unit.label, {plan.objective, odds.front().objective_low, odds.front().objective_high},
         unit.unit, {}, "the goal"));
   }
-  if (answer.goal != plan::PurchaseGoal::Cost)
+  if (report.goal != plan::PurchaseGoal::Cost)
     facts.push_back(page_fact("Cost", bill.cost_usd(), "USD"));
   facts.push_back(page_fact("To spend", bill.spend_usd(), "USD", "machines in full"));
-  if (answer.confirmation)
-    facts.push_back(page_fact("All done after", answer.confirmation->makespan.in_s(), "s",
+  if (report.confirmation)
+    facts.push_back(page_fact("All done after", report.confirmation->makespan.in_s(), "s",
                               "simulated job by job"));
   facts.push_back(page_fact("Power", bill.power.in_w(), "W"));
   facts.push_back(page_fact("Energy", bill.energy_kwh, "kWh"));
@@ -344,40 +344,40 @@ void add_plan_headline(PageJson& page, const PlanAnswer& answer) {
 
 }  // namespace
 
-void write_plan_page(const PlanAnswer& answer, const std::string& file) {
+void write_plan_page(const PlanReport& report, const std::string& file) {
   int jobs = 0;
-  for (const plan::PlanJob& job : answer.jobs) jobs += job.count;
-  const std::string answer_words =
-      answer.winner   ? fmt::format("{}: {} USD, all done after {} hours.",
-                                    machines_text(answer, *answer.winner),
-                                    three_digits(answer.winner->bill.cost_usd()),
-                                    three_digits((answer.confirmation ? answer.confirmation->makespan
-                                                                      : answer.winner->bill.makespan)
+  for (const plan::PlanJob& job : report.jobs) jobs += job.count;
+  const std::string report_words =
+      report.winner   ? fmt::format("{}: {} USD, all done after {} hours.",
+                                    machines_text(report, *report.winner),
+                                    three_digits(report.winner->bill.cost_usd()),
+                                    three_digits((report.confirmation ? report.confirmation->makespan
+                                                                      : report.winner->bill.makespan)
                                                      .in_s() /
                                                  kPageHour))
-      : answer.proven ? std::string("No purchase meets the limits.")
+      : report.proven ? std::string("No purchase meets the limits.")
                       : std::string("No purchase was found in the time given.");
-  PageJson page = new_page({.verb = "plan",
+  PageJson page = new_page({.subcommand = "plan",
                             .title = fmt::format("What to buy for {} jobs", jobs),
-                            .subtitle = fmt::format("prices: {}{}", answer.catalogue.name,
-                                                    answer.is_embedded ? ", partly guessed" : ""),
-                            .answer = answer_words});
+                            .subtitle = fmt::format("prices: {}{}", report.catalogue.name,
+                                                    report.is_embedded ? ", partly guessed" : ""),
+                            .report = report_words});
   PageJson& sections = page["sections"];
-  if (answer.winner) {
-    add_plan_headline(page, answer);
-    sections.push_back(machines_section(answer));
-    sections.push_back(money_section(answer.winner->bill));
-    sections.push_back(assignment_section(answer));
-    if (answer.confirmation && !answer.confirmation->stays.empty())
-      sections.push_back(stays_section(answer));
-    sections.push_back(plans_section(answer));
-    sections.push_back(runners_section(answer));
-    sections.push_back(changes_section(answer));
+  if (report.winner) {
+    add_plan_headline(page, report);
+    sections.push_back(machines_section(report));
+    sections.push_back(money_section(report.winner->bill));
+    sections.push_back(assignment_section(report));
+    if (report.confirmation && !report.confirmation->residences.empty())
+      sections.push_back(residences_section(report));
+    sections.push_back(plans_section(report));
+    sections.push_back(runners_section(report));
+    sections.push_back(changes_section(report));
   } else {
-    sections.push_back(limits_section(answer));
+    sections.push_back(limits_section(report));
   }
-  if (!answer.matrix.cells.empty()) sections.push_back(rates_section(answer));
-  add_inputs(page, answer.inputs);
+  if (!report.matrix.cells.empty()) sections.push_back(rates_section(report));
+  add_inputs(page, report.inputs);
   write_page(std::move(page), file);
 }
 

@@ -5,6 +5,6 @@ namespace tracecast {
 
 /// The page of a purchase: what it costs and holds, which job runs where and when, what lost, and how sure the choice is. Without a plan: which
 /// limit keeps it from being.
-void write_plan_page(const PlanAnswer& answer, const std::string& file);
+void write_plan_page(const PlanReport& report, const std::string& file);
 
 }  // namespace tracecast

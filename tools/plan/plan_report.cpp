@@ -15,16 +15,16 @@ constexpr double kHour = 3600;
 
 std::string money(double usd) { return fmt::format("{:.0f} USD", usd); }
 
-std::string objective_text(const PlanAnswer& answer, double value) {
-  return answer.goal == plan::PurchaseGoal::Makespan     ? fmt::format("{:.1f} h", value / kHour)
-         : answer.goal == plan::PurchaseGoal::CostPerJob ? fmt::format("{:.2f} USD a job", value)
+std::string objective_text(const PlanReport& report, double value) {
+  return report.goal == plan::PurchaseGoal::Makespan     ? fmt::format("{:.1f} h", value / kHour)
+         : report.goal == plan::PurchaseGoal::CostPerJob ? fmt::format("{:.2f} USD a job", value)
                                                          : money(value);
 }
 
-void add_purchase(std::string& page, const PlanAnswer& answer) {
-  const plan::Purchase& plan = *answer.winner;
+void add_purchase(std::string& page, const PlanReport& report) {
+  const plan::Purchase& plan = *report.winner;
   const plan::PurchaseBill& bill = plan.bill;
-  add_line(page, "Plan", machines_text(answer, plan));
+  add_line(page, "Plan", machines_text(report, plan));
   add_line(page, "Cost",
            fmt::format("{} until {:.1f} h: machines {:.0f} (of {:.0f} paid), rent {:.0f}, energy "
                        "{:.0f}, hosting {:.0f}",
@@ -33,35 +33,36 @@ void add_purchase(std::string& page, const PlanAnswer& answer) {
   add_line(page, "Takes",
            fmt::format("{:.1f} kW, {} rack units, {:.0f} kWh", bill.power.in_w() / 1000,
                        bill.rack_units, bill.energy_kwh));
-  if (answer.confirmation) {
+  if (report.confirmation) {
     add_line(page, "Done after",
              fmt::format("{:.1f} h, simulated job by job{}; GPU time alone: {:.1f} h",
-                         answer.confirmation->makespan.in_s() / kHour,
-                         answer.confirmation->in_time ? "" : ": too late",
+                         report.confirmation->makespan.in_s() / kHour,
+                         report.confirmation->in_time ? "" : ": too late",
                          bill.makespan.in_s() / kHour));
   }
   add_line(
       page, "Proof",
       fmt::format("no plan of this program is better by more than {:.2f} %{}", 100 * plan.gap,
-                  answer.problem.usable < 1
+                  report.problem.usable < 1
                       ? fmt::format("; jobs fill at most {:.0f} % of the GPU time, since whole "
                                     "jobs leave gaps",
-                                    100 * answer.problem.usable)
+                                    100 * report.problem.usable)
                       : ""));
 }
 
-void add_assignment(std::string& page, const PlanAnswer& answer) {
+void add_assignment(std::string& page, const PlanReport& report) {
   page += fmt::format("\n{:<20} {:>5} {:<22} {:>4} {:>9} {:>8} {:>6}\n", "job", "count", "machine",
                       "GPUs", "hours", "/s", "+-");
-  const plan::Purchase& plan = *answer.winner;
+  const plan::Purchase& plan = *report.winner;
   for (std::size_t k = 0; k < plan.assigned.size(); ++k) {
     if (plan.assigned[k] == 0) continue;
-    const plan::Mode& mode = answer.problem.modes[k];
-    const Interval& rate = answer.matrix.cells[answer.cell_of_mode[k]].samples_per_s;
-    page += fmt::format("{} {:>5} {} {:>4} {:>9} {:>8} {:>6}\n", fit(answer.jobs[mode.job].id, 20),
-                        plan.assigned[k], fit(answer.problem.offers[mode.offer].id, 22, 27),
-                        mode.gang, narrow(mode.time.in_s() / kHour, 9), narrow(rate.value, 8),
-                        percent((rate.high - rate.low) / 2 / rate.value));
+    const plan::Mode& mode = report.problem.modes[k];
+    const Interval& rate = report.matrix.cells[report.cell_of_mode[k]].samples_per_s;
+    page +=
+        fmt::format("{} {:>5} {} {:>4} {:>9} {:>8} {:>6}\n", fit(report.jobs[mode.job].id, 20),
+                    plan.assigned[k], fit(report.problem.offers[mode.offer].id, 22, 27), mode.gang,
+                    low_precision(mode.time.in_s() / kHour, 9), low_precision(rate.value, 8),
+                    percent((rate.high - rate.low) / 2 / rate.value));
     if (mode.served) {
       const plan::ServedGangs& served = *mode.served;
       page += fmt::format("  {} replica{} for {:.3g} requests/s; the rate told is one's\n",
@@ -71,22 +72,22 @@ void add_assignment(std::string& page, const PlanAnswer& answer) {
   page += fmt::format("\n{:<30} {:>8} {:>6}\n", "machine", "count", "used");
   for (std::size_t o = 0; o < plan.machines.size(); ++o) {
     if (plan.machines[o] == 0) continue;
-    page += fmt::format("{} {:>8} {:>6}\n", fit(answer.problem.offers[o].id, 30), plan.machines[o],
+    page += fmt::format("{} {:>8} {:>6}\n", fit(report.problem.offers[o].id, 30), plan.machines[o],
                         percent(plan.bill.use[o]));
   }
 }
 
-void add_runners(std::string& page, const PlanAnswer& answer) {
-  if (answer.runners.empty()) return;
+void add_runners(std::string& page, const PlanReport& report) {
+  if (report.runners.empty()) return;
   page += "\nWhat lost, and why\n";
   std::size_t p = 1;
-  for (const plan::RunnerUp& runner : answer.runners) {
+  for (const plan::RunnerUp& runner : report.runners) {
     std::string text = runner.what + ": ";
     if (runner.plan) {
-      text += machines_text(answer, *runner.plan) + ", " +
-              objective_text(answer, runner.plan->objective) + "; " + runner.why;
-      if (p < answer.robustness.plans.size())
-        text += fmt::format("; best in {} of the worlds", percent(answer.robustness.plans[p].best));
+      text += machines_text(report, *runner.plan) + ", " +
+              objective_text(report, runner.plan->objective) + "; " + runner.why;
+      if (p < report.robustness.plans.size())
+        text += fmt::format("; best in {} of the worlds", percent(report.robustness.plans[p].best));
       ++p;
     } else {
       text += runner.why;
@@ -95,32 +96,32 @@ void add_runners(std::string& page, const PlanAnswer& answer) {
   }
 }
 
-void add_doubt(std::string& page, const PlanAnswer& answer) {
+void add_uncertainty(std::string& page, const PlanReport& report) {
   page += "\nHow sure\n";
-  const plan::Robustness& r = answer.robustness;
+  const plan::Robustness& r = report.robustness;
   const plan::PlanOdds& odds = r.plans.front();
   page +=
       "  " +
       wrap(fmt::format("the winner stays the best of these plans in {} of {} worlds drawn from the "
                        "intervals, and keeps to the limits in {}; 90 % of those: {} to {}",
                        percent(odds.best), r.worlds, percent(odds.holds),
-                       objective_text(answer, odds.objective_low),
-                       objective_text(answer, odds.objective_high)),
+                       objective_text(report, odds.objective_low),
+                       objective_text(report, odds.objective_high)),
            78, 4) +
       '\n';
   if (r.measurement) {
-    const plan::MatrixCell& cell = answer.matrix.cells[r.measurement->cell];
+    const plan::MatrixCell& cell = report.matrix.cells[r.measurement->cell];
     page +=
         "  " +
         wrap(fmt::format("the run that would tell most: {} on {} x {} (goes with {} of the doubt "
                          "about the winner's lead)",
-                         answer.jobs[cell.job].id, cell.gang, cell.gpu,
+                         report.jobs[cell.job].id, cell.gang, cell.gpu,
                          percent(r.measurement->settles)),
              78, 4) +
         '\n';
   }
-  for (std::size_t c = 0; c < std::min<std::size_t>(3, answer.prices.size()); ++c) {
-    const plan::PriceChange& price = answer.prices[c];
+  for (std::size_t c = 0; c < std::min<std::size_t>(3, report.prices.size()); ++c) {
+    const plan::PriceChange& price = report.prices[c];
     page +=
         "  " +
         wrap(fmt::format("{} {:.1f} % {} would make the first of the others win", price.offer,
@@ -128,23 +129,23 @@ void add_doubt(std::string& page, const PlanAnswer& answer) {
              78, 4) +
         '\n';
   }
-  for (const plan::LimitEffect& effect : answer.effects) {
+  for (const plan::LimitEffect& effect : report.effects) {
     page += "  " +
             wrap(fmt::format("{} {:.4g} (used {:.4g}); {} more: {}", effect.limit, effect.given,
                              effect.used, effect.step,
-                             effect.gain > 1e-6 ? objective_text(answer, effect.gain) + " less"
+                             effect.gain > 1e-6 ? objective_text(report, effect.gain) + " less"
                                                 : "no change"),
                  78, 4) +
             '\n';
   }
 }
 
-void add_impossible(std::string& page, const PlanAnswer& answer) {
+void add_impossible(std::string& page, const PlanReport& report) {
   add_line(
       page, "Plan",
-      answer.proven ? "none: no purchase meets the limits" : "none was found in the time given");
-  for (const std::string& job : answer.nowhere) page += "  " + wrap(job, 78, 4) + '\n';
-  for (const plan::BindingLimit& limit : answer.binding) {
+      report.proven ? "none: no purchase meets the limits" : "none was found in the time given");
+  for (const std::string& job : report.nowhere) page += "  " + wrap(job, 78, 4) + '\n';
+  for (const plan::BindingLimit& limit : report.binding) {
     const char* unit = limit.limit == "budget"  ? "USD"
                        : limit.limit == "power" ? "kW"
                        : limit.limit == "rack"  ? "rack units"
@@ -162,11 +163,11 @@ void add_impossible(std::string& page, const PlanAnswer& answer) {
 
 }  // namespace
 
-std::string machines_text(const PlanAnswer& answer, const plan::Purchase& plan) {
+std::string machines_text(const PlanReport& report, const plan::Purchase& plan) {
   std::string text;
   for (std::size_t o = 0; o < plan.machines.size(); ++o) {
     if (plan.machines[o] == 0) continue;
-    const plan::Offer& offer = answer.problem.offers[o];
+    const plan::Offer& offer = report.problem.offers[o];
     text += fmt::format("{}{} x {}", text.empty() ? "" : ", ", plan.machines[o], offer.id);
     if (offer.tenure == plan::Tenure::Rented)
       text += fmt::format(" for {:.0f} machine hours", plan.rented_hours[o]);
@@ -174,37 +175,37 @@ std::string machines_text(const PlanAnswer& answer, const plan::Purchase& plan) 
   return text.empty() ? "nothing" : text;
 }
 
-std::string plan_text(const PlanAnswer& answer) {
+std::string plan_text(const PlanReport& report) {
   std::string page;
   int jobs = 0;
-  for (const plan::PlanJob& job : answer.jobs) jobs += job.count;
-  add_line(page, "Jobs", fmt::format("{} of {} kinds", jobs, answer.jobs.size()));
+  for (const plan::PlanJob& job : report.jobs) jobs += job.count;
+  add_line(page, "Jobs", fmt::format("{} of {} kinds", jobs, report.jobs.size()));
   add_line(
       page, "Prices",
-      fmt::format("{}{}", answer.catalogue.name,
-                  answer.is_embedded ? " of " + answer.catalogue.date +
+      fmt::format("{}{}", report.catalogue.name,
+                  report.is_embedded ? " of " + report.catalogue.date +
                                            ", partly guessed: none were given (--catalogue FILE)"
                                      : ""));
-  if (!answer.winner) {
-    add_impossible(page, answer);
+  if (!report.winner) {
+    add_impossible(page, report);
     return page;
   }
-  add_purchase(page, answer);
-  add_assignment(page, answer);
-  add_runners(page, answer);
-  add_doubt(page, answer);
+  add_purchase(page, report);
+  add_assignment(page, report);
+  add_runners(page, report);
+  add_uncertainty(page, report);
   return page;
 }
 
-std::string plan_csv(const PlanAnswer& answer) {
+std::string plan_csv(const PlanReport& report) {
   std::string text = "job,count,machine,gpu,gpus,hours,samples_per_s,low,high\n";
-  if (!answer.winner) return text;
-  for (std::size_t k = 0; k < answer.winner->assigned.size(); ++k) {
-    if (answer.winner->assigned[k] == 0) continue;
-    const plan::Mode& mode = answer.problem.modes[k];
-    const Interval& rate = answer.matrix.cells[answer.cell_of_mode[k]].samples_per_s;
-    const plan::Offer& offer = answer.problem.offers[mode.offer];
-    text += csv_line(answer.jobs[mode.job].id, answer.winner->assigned[k], offer.id, offer.gpu,
+  if (!report.winner) return text;
+  for (std::size_t k = 0; k < report.winner->assigned.size(); ++k) {
+    if (report.winner->assigned[k] == 0) continue;
+    const plan::Mode& mode = report.problem.modes[k];
+    const Interval& rate = report.matrix.cells[report.cell_of_mode[k]].samples_per_s;
+    const plan::Offer& offer = report.problem.offers[mode.offer];
+    text += csv_line(report.jobs[mode.job].id, report.winner->assigned[k], offer.id, offer.gpu,
                      mode.gang, mode.time.in_s() / kHour, rate.value, rate.low, rate.high);
   }
   return text;

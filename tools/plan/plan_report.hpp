@@ -13,7 +13,7 @@
 namespace tracecast {
 
 /// Everything that `plan` answers.
-struct PlanAnswer {
+struct PlanReport {
   std::vector<plan::PlanJob> jobs;
   plan::Catalogue catalogue;  ///< owned machines first
   bool is_embedded = false;   ///< nobody gave a catalogue
@@ -35,10 +35,10 @@ struct PlanAnswer {
 };
 
 /// "2 x server_a30, 1 x aws_p4d for 40 machine hours", or "nothing".
-[[nodiscard]] std::string machines_text(const PlanAnswer& answer, const plan::Purchase& plan);
-[[nodiscard]] std::string plan_text(const PlanAnswer& answer);
-[[nodiscard]] std::string plan_json(const PlanAnswer& answer);
+[[nodiscard]] std::string machines_text(const PlanReport& report, const plan::Purchase& plan);
+[[nodiscard]] std::string plan_text(const PlanReport& report);
+[[nodiscard]] std::string plan_json(const PlanReport& report);
 /// The assignment, one row per job and mode.
-[[nodiscard]] std::string plan_csv(const PlanAnswer& answer);
+[[nodiscard]] std::string plan_csv(const PlanReport& report);
 
 }  // namespace tracecast

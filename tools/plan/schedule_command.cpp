@@ -126,32 +126,32 @@ plan::Rules rules_of(const Options& options) {
 }
 
 /// The policies to run: one, or all that can run on what the files hold.
-std::vector<ScheduleAnswer> run_policies(const Options& options, const ScheduleSetting& setting) {
+std::vector<ScheduleReport> run_policies(const Options& options, const ScheduleSetting& setting) {
   plan::ScheduleOptions run;
   run.space_sharing = options.space_sharing;
   run.queue_limits_gpu_s = queue_limits(options.queue_limits);
   run.measured = measured(options.measure, setting.mix.jobs.size());
-  run.records_stays = !options.trace.empty() || !options.report.empty();
+  run.records_residences = !options.trace.empty() || !options.report.empty();
   run.seed = static_cast<std::uint64_t>(options.seed);
   const bool all = options.policy == "all";
-  std::vector<ScheduleAnswer> answers;
+  std::vector<ScheduleReport> reports;
   for (const std::string& policy : all ? plan::policy_names() : std::vector{options.policy}) {
     run.policy = policy;
     const plan::PolicyName name = plan::find_policy(policy);
     try {
-      ScheduleAnswer answer;
-      answer.policy = name.name + (name.space_sharing || run.space_sharing ? "_packed" : "");
-      answer.schedule = plan::simulate(setting.mix, setting.fleet, setting.rules, run);
-      answer.summary =
-          plan::summarize(setting.mix, setting.fleet, answer.schedule, setting.rules, run);
-      answers.push_back(std::move(answer));
+      ScheduleReport report;
+      report.policy = name.name + (name.space_sharing || run.space_sharing ? "_packed" : "");
+      report.schedule = plan::simulate(setting.mix, setting.fleet, setting.rules, run);
+      report.summary =
+          plan::summarize(setting.mix, setting.fleet, report.schedule, setting.rules, run);
+      reports.push_back(std::move(report));
     } catch (const InputError& error) {
       if (!all) throw;
       say("left out: " + std::string(error.what()));
     }
   }
-  if (answers.empty()) throw InputError("--policy all", "no policy that can run", "another fleet");
-  return answers;
+  if (reports.empty()) throw InputError("--policy all", "no policy that can run", "another fleet");
+  return reports;
 }
 
 int run(Options& options) {
@@ -176,53 +176,60 @@ int run(Options& options) {
                                 static_cast<std::uint64_t>(options.seed)};
   if ((!options.per_job.empty() || !options.trace.empty()) && options.policy == "all")
     throw InputError("--policy", "all", "one policy beside --per-job and --trace");
-  const std::vector<ScheduleAnswer> answers = run_policies(options, setting);
-  if (!options.per_job.empty()) write_jobs_csv(options.per_job, setting, answers.front());
-  if (!options.trace.empty()) write_gantt(options.trace, setting, answers.front());
-  if (!options.report.empty()) write_page(schedule_page(setting, answers), options.report);
+  const std::vector<ScheduleReport> reports = run_policies(options, setting);
+  if (!options.per_job.empty()) write_jobs_csv(options.per_job, setting, reports.front());
+  if (!options.trace.empty()) write_gantt(options.trace, setting, reports.front());
+  if (!options.report.empty()) write_page(schedule_page(setting, reports), options.report);
   if (!options.export_rates.empty()) write_gavel_rates(options.export_rates, setting);
-  write_answer(options.format == "json"  ? schedule_json(setting, answers)
-               : options.format == "csv" ? schedule_csv(setting, answers)
-                                         : schedule_text(setting, answers));
+  write_report(options.format == "json"  ? schedule_json(setting, reports)
+               : options.format == "csv" ? schedule_csv(setting, reports)
+                                         : schedule_text(setting, reports));
   return kExitDone;
 }
 
-void add_files(CLI::App& verb, Options& options) {
-  verb.add_option("--per-job", options.per_job, "Write one row per job to this CSV file")
+void add_files(CLI::App& subcommand, Options& options) {
+  subcommand.add_option("--per-job", options.per_job, "Write one row per job to this CSV file")
       ->type_name("FILE");
-  add_report_option(verb, options.report);
-  verb.add_option("--trace", options.trace, "Write a Gantt chart that ui.perfetto.dev opens")
+  add_report_option(subcommand, options.report);
+  subcommand.add_option("--trace", options.trace, "Write a Gantt chart that ui.perfetto.dev opens")
       ->type_name("FILE");
-  verb.add_option("--export-throughputs", options.export_rates,
+  subcommand
+      .add_option("--export-throughputs", options.export_rates,
                   "Write the rates used, in the layout of Gavel's files")
       ->type_name("FILE");
 }
 
-void add_setting(CLI::App& verb, Options& options) {
-  verb.add_option("--fleet", options.fleet, "Fleet file: group { count: 4 gpus: 8 gpu: \"v100\" }")
+void add_setting(CLI::App& subcommand, Options& options) {
+  subcommand
+      .add_option("--fleet", options.fleet, "Fleet file: group { count: 4 gpus: 8 gpu: \"v100\" }")
       ->type_name("FILE");
-  verb.add_option("--gpus", options.gpus, "GPUs in total, instead of a fleet file")
+  subcommand.add_option("--gpus", options.gpus, "GPUs in total, instead of a fleet file")
       ->type_name("N")
       ->check(whole_number(1, 10'000'000) & CLI::Range(1, 10'000'000));
-  verb.add_option("--gpus-per-node", options.gpus_per_node,
+  subcommand
+      .add_option("--gpus-per-node", options.gpus_per_node,
                   "Of each machine; 8 or fewer when left out")
       ->type_name("G")
       ->check(whole_number(1, 1024) & CLI::Range(1, 1024));
-  verb.add_option("--gpu", options.gpu, "GPU; may be left out where jobs state durations")
+  subcommand.add_option("--gpu", options.gpu, "GPU; may be left out where jobs state durations")
       ->type_name("ID");
-  verb.add_option("--rules", options.rules,
+  subcommand
+      .add_option("--rules", options.rules,
                   "How a simulator counts: ideal, nearest, muri, gavel, shockwave")
       ->type_name("R")
       ->capture_default_str();
-  verb.add_option("--rules-file", options.rules_file,
+  subcommand
+      .add_option("--rules-file", options.rules_file,
                   "Rules of your own (sim/plan/proto/rules.proto)")
       ->type_name("FILE");
-  verb.add_option("--round", options.round_s, "Decide every so many seconds; 0: as the rules say")
+  subcommand
+      .add_option("--round", options.round_s, "Decide every so many seconds; 0: as the rules say")
       ->type_name("S")
       ->check(number_within(0, 1e9));
-  verb.add_option("--start-costs", options.start_costs, "Table model, num_gpu, start_s")
+  subcommand.add_option("--start-costs", options.start_costs, "Table model, num_gpu, start_s")
       ->type_name("FILE");
-  verb.add_option("--throughputs", options.throughputs,
+  subcommand
+      .add_option("--throughputs", options.throughputs,
                   "Measured steps per second, alone or two to a GPU; several files")
       ->type_name("FILE");
 }
@@ -231,40 +238,48 @@ void add_setting(CLI::App& verb, Options& options) {
 
 void add_schedule_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<Options>();
-  CLI::App* verb =
+  CLI::App* subcommand =
       app.add_subcommand("schedule", "A cluster's jobs, event by event, under a policy");
-  verb->add_option("jobs", options->jobs,
+  subcommand
+      ->add_option("jobs", options->jobs,
                    "Trace, CSV: submit_s, num_gpu, duration_s or steps; or Muri's, Gavel's ...")
       ->required()
       ->type_name("FILE");
-  verb->add_option("--policy", options->policy,
+  subcommand
+      ->add_option("--policy", options->policy,
                    "all, or one: " + fmt::format("{}", fmt::join(plan::policy_names(), ", ")))
       ->type_name("P")
       ->capture_default_str();
-  add_setting(*verb, *options);
-  verb->add_option("--queue-limits", options->queue_limits, "GPU seconds of las, as 3250,7200")
+  add_setting(*subcommand, *options);
+  subcommand
+      ->add_option("--queue-limits", options->queue_limits, "GPU seconds of las, as 3250,7200")
       ->type_name("A,B");
-  verb->add_flag("--space-sharing", options->space_sharing,
-                 "Two jobs share their GPUs where the throughputs say that gains");
-  verb->add_option("--jobs-per-hour", options->jobs_per_hour, "Where arrivals are in mean gaps")
+  subcommand->add_flag("--space-sharing", options->space_sharing,
+                       "Two jobs share their GPUs where the throughputs say that gains");
+  subcommand
+      ->add_option("--jobs-per-hour", options->jobs_per_hour, "Where arrivals are in mean gaps")
       ->type_name("R")
       ->check(positive_number());
-  verb->add_option("--measure", options->measure, "Answer for these jobs; end with the last")
+  subcommand->add_option("--measure", options->measure, "Answer for these jobs; end with the last")
       ->type_name("FIRST:LAST");
-  verb->add_option("--only", options->only, "Rows of the trace with COLUMN=VALUE; several times")
+  subcommand
+      ->add_option("--only", options->only, "Rows of the trace with COLUMN=VALUE; several times")
       ->type_name("C=V");
-  verb->add_option("--draw-programs", options->draw_programs,
+  subcommand
+      ->add_option("--draw-programs", options->draw_programs,
                    "Seed: jobs without a model get a program of --throughputs at random")
       ->type_name("SEED")
       ->check(whole_number(0, 1'000'000'000) & CLI::Range(0, 1'000'000'000));
-  verb->add_option("--seed", options->seed, "Of failures, and of GPU types taken in random order")
+  subcommand
+      ->add_option("--seed", options->seed, "Of failures, and of GPU types taken in random order")
       ->type_name("SEED")
       ->check(whole_number(0, 1'000'000'000) & CLI::Range(0, 1'000'000'000));
-  add_files(*verb, *options);
-  add_source_options(*verb, options->sources);
-  add_format_option(*verb, options->format);
-  verb->footer("Example: tracecast schedule jobs.csv --gpus 64 --gpus-per-node 8 --policy srtf");
-  verb->callback([options, &exit_code] { exit_code = run(*options); });
+  add_files(*subcommand, *options);
+  add_source_options(*subcommand, options->sources);
+  add_format_option(*subcommand, options->format);
+  subcommand->footer(
+      "Example: tracecast schedule jobs.csv --gpus 64 --gpus-per-node 8 --policy srtf");
+  subcommand->callback([options, &exit_code] { exit_code = run(*options); });
 }
 
 }  // namespace tracecast

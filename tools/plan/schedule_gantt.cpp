@@ -14,17 +14,17 @@
 namespace tracecast {
 namespace {
 
-using plan::Stay;
+using plan::Residence;
 
 std::string quoted(const std::string& text) { return json_text(nlohmann::json(text), -1); }
 
 }  // namespace
 
 void write_gantt(const std::filesystem::path& path, const ScheduleSetting& setting,
-                 const ScheduleAnswer& answer) {
-  std::vector<Stay> stays = answer.schedule.stays;
-  std::stable_sort(stays.begin(), stays.end(),
-                   [](const Stay& a, const Stay& b) { return a.begin < b.begin; });
+                 const ScheduleReport& report) {
+  std::vector<Residence> residences = report.schedule.residences;
+  std::stable_sort(residences.begin(), residences.end(),
+                   [](const Residence& a, const Residence& b) { return a.begin < b.begin; });
   GpuNumbers numbers(setting.fleet);
   traces::write_output_file(path, [&](const traces::ByteSink& sink) {
     sink("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
@@ -36,24 +36,25 @@ void write_gantt(const std::filesystem::path& path, const ScheduleSetting& setti
           first ? "" : ",", t, quoted(setting.fleet.types[t].id)));
       first = false;
     }
-    for (const Stay& stay : stays) {
-      const std::string& name = setting.mix.jobs[stay.job.index].name;
-      const plan::JobKind& kind = setting.mix.kind_of(stay.job);
+    for (const Residence& residence : residences) {
+      const std::string& name = setting.mix.jobs[residence.job.index].name;
+      const plan::JobKind& kind = setting.mix.kind_of(residence.job);
       const std::string label =
-          stay.partner ? name + " + " + setting.mix.jobs[stay.partner->index].name : name;
-      for (const std::uint32_t gpu : numbers.take(stay, stay.gpus)) {
-        if (named[stay.type.index].insert(gpu).second) {
+          residence.partner ? name + " + " + setting.mix.jobs[residence.partner->index].name : name;
+      for (const std::uint32_t gpu : numbers.take(residence, residence.gpus)) {
+        if (named[residence.type.index].insert(gpu).second) {
           sink(
               fmt::format(",\n{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_name\","
                           "\"args\":{{\"name\":"
                           "\"GPU\"}}}}",
-                          stay.type.index, gpu));
+                          residence.type.index, gpu));
         }
         sink(
             fmt::format(",\n{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},\"name\":{},"
                         "\"args\":{{\"gpus\":{},\"model\":{}}}}}",
-                        stay.type.index, gpu, stay.begin.count(), (stay.end - stay.begin).count(),
-                        quoted(label), stay.gpus, quoted(kind.model)));
+                        residence.type.index, gpu, residence.begin.count(),
+                        (residence.end - residence.begin).count(), quoted(label), residence.gpus,
+                        quoted(kind.model)));
       }
     }
     sink("\n]}\n");

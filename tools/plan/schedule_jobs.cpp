@@ -66,10 +66,10 @@ void check_clock(const JobMix& mix, const std::string& file) {
     };
     const JobKind& kind = mix.kinds[job.kind.index];
     consider(kind.rates);
-    consider(kind.spread_rates);
+    consider(kind.scattered_rates);
     for (const plan::GangSize& size : kind.sizes) {
       consider(size.rates);
-      consider(size.spread_rates);
+      consider(size.scattered_rates);
     }
     all_s += job.steps / slowest;
   }
@@ -216,7 +216,7 @@ class Kinds {
       kind.rates.push_back(may_use(type.id, allowed) ? rate(type.id) : 0);
       any = any || kind.rates.back() > 0;
     }
-    kind.spread_rates = spread_rates(program);
+    kind.scattered_rates = scattered_rates(program);
     if (!any) {
       throw InputError(where,
                        allowed.empty() ? "a job that runs on no GPU of the fleet"
@@ -252,9 +252,9 @@ class Kinds {
       size.start_cost = starts_.find(program.model, n, rules_.start_cost);
       if (n == program.gpus) {
         size.rates = kind.rates;
-        size.spread_rates = kind.spread_rates;
+        size.scattered_rates = kind.scattered_rates;
       } else {
-        size.spread_rates = spread_rates(on(program, n));
+        size.scattered_rates = scattered_rates(on(program, n));
         for (std::size_t t = 0; t < fleet_.types.size(); ++t) {
           const std::string& type = fleet_.types[t].id;
           std::optional<double> rate;
@@ -277,11 +277,11 @@ class Kinds {
     kind.resize_cost = Seconds(bounds.resize_s);
   }
   /// Empty where no table speaks of the program in more machines than it needs.
-  [[nodiscard]] std::vector<double> spread_rates(const Program& program) const {
+  [[nodiscard]] std::vector<double> scattered_rates(const Program& program) const {
     std::vector<double> rates;
     bool any = false;
     for (const plan::GpuType& type : fleet_.types) {
-      rates.push_back(tables_.find_spread(program, type.id).value_or(0));
+      rates.push_back(tables_.find_uncertainty(program, type.id).value_or(0));
       any = any || rates.back() > 0;
     }
     return any ? rates : std::vector<double>();

@@ -15,7 +15,7 @@ namespace {
 
 double in_s(plan::Time time) { return time.in_seconds().in_s(); }
 
-PageJson policies_section(const std::vector<ScheduleAnswer>& answers) {
+PageJson policies_section(const std::vector<ScheduleReport>& reports) {
   PageJson section = new_section({.id = "policies",
                                   .title = "Policies side by side",
                                   .kind = "table",
@@ -33,9 +33,9 @@ PageJson policies_section(const std::vector<ScheduleAnswer>& answers) {
                         {{"name", "fairness"}, {"unit", ""}},
                         {{"name", "moves"}, {"unit", "count"}}};
   section["rows"] = PageJson::array();
-  for (const ScheduleAnswer& answer : answers) {
-    const plan::Summary& s = answer.summary;
-    section["rows"].push_back({answer.policy, s.jobs, s.mean_jct.in_s(), s.median_jct.in_s(),
+  for (const ScheduleReport& report : reports) {
+    const plan::Summary& s = report.summary;
+    section["rows"].push_back({report.policy, s.jobs, s.mean_jct.in_s(), s.median_jct.in_s(),
                                s.p99_jct.in_s(), s.makespan.in_s(), s.mean_wait.in_s(),
                                s.utilization, s.max_slowdown, s.fairness, s.preemptions});
   }
@@ -44,7 +44,7 @@ PageJson policies_section(const std::vector<ScheduleAnswer>& answers) {
 
 /// Share of jobs done within so long, one line per policy; of many jobs every so many-th.
 PageJson completion_section(const ScheduleSetting& setting,
-                            const std::vector<ScheduleAnswer>& answers) {
+                            const std::vector<ScheduleReport>& reports) {
   PageJson section =
       new_section({.id = "completion",
                    .title = "Completion times",
@@ -53,32 +53,32 @@ PageJson completion_section(const ScheduleSetting& setting,
   section["x"] = {{"label", "completion time"}, {"unit", "s"}, {"min", 0}};
   section["y"] = {{"label", "jobs done"}, {"unit", "share"}, {"min", 0}, {"max", 1}};
   section["series"] = PageJson::array();
-  for (const ScheduleAnswer& answer : answers) {
+  for (const ScheduleReport& report : reports) {
     std::vector<double> times;
     for (std::size_t j = 0; j < setting.mix.jobs.size(); ++j) {
-      const plan::JobHistory& history = answer.schedule.jobs[j];
+      const plan::JobHistory& history = report.schedule.jobs[j];
       if (history.end) times.push_back(in_s(*history.end - setting.mix.jobs[j].submit));
     }
-    section["series"].push_back(page_spread(answer.policy, std::move(times)));
+    section["series"].push_back(page_uncertainty(report.policy, std::move(times)));
   }
   return section;
 }
 
-PageJson types_section(const ScheduleAnswer& answer) {
+PageJson types_section(const ScheduleReport& report) {
   PageJson section = new_section(
-      {.id = "types", .title = "Use of each GPU type", .kind = "table", .text = answer.policy});
+      {.id = "types", .title = "Use of each GPU type", .kind = "table", .text = report.policy});
   section["columns"] = {{{"name", "GPU"}},
                         {{"name", "GPUs"}, {"unit", "count"}},
                         {{"name", "use until the makespan"}, {"unit", "share"}, {"bar", true}}};
   section["rows"] = PageJson::array();
-  for (const plan::TypeUse& type : answer.summary.types)
+  for (const plan::TypeUse& type : report.summary.types)
     section["rows"].push_back({type.id, type.gpus, type.utilization});
   return section;
 }
 
-PageJson jobs_section(const ScheduleSetting& setting, const ScheduleAnswer& answer) {
+PageJson jobs_section(const ScheduleSetting& setting, const ScheduleReport& report) {
   PageJson section =
-      new_section({.id = "jobs", .title = "Job by job", .kind = "table", .text = answer.policy});
+      new_section({.id = "jobs", .title = "Job by job", .kind = "table", .text = report.policy});
   section["columns"] = {{{"name", "job"}},
                         {{"name", "program"}},
                         {{"name", "GPUs"}, {"unit", "count"}},
@@ -93,7 +93,7 @@ PageJson jobs_section(const ScheduleSetting& setting, const ScheduleAnswer& answ
   constexpr std::size_t kMost = 20'000;
   for (std::uint32_t j = 0; j < std::min(setting.mix.jobs.size(), kMost); ++j) {
     const plan::QueuedJob& job = setting.mix.jobs[j];
-    const plan::JobHistory& history = answer.schedule.jobs[j];
+    const plan::JobHistory& history = report.schedule.jobs[j];
     if (!history.first_start || !history.end) continue;
     const plan::JobKind& kind = setting.mix.kind_of({j});
     section["rows"].push_back({job.name, kind.model, kind.gpus,
@@ -103,7 +103,7 @@ PageJson jobs_section(const ScheduleSetting& setting, const ScheduleAnswer& answ
   }
   if (setting.mix.jobs.size() > kMost) {
     section["text"] = fmt::format("{}: the first {} of {} jobs; --per-job FILE has all",
-                                  answer.policy, kMost, setting.mix.jobs.size());
+                                  report.policy, kMost, setting.mix.jobs.size());
   }
   return section;
 }
@@ -111,17 +111,18 @@ PageJson jobs_section(const ScheduleSetting& setting, const ScheduleAnswer& answ
 /// A track per GPU, a slice per stay; programs are the classes.
 class Gantt {
  public:
-  Gantt(const ScheduleSetting& setting, const ScheduleAnswer& answer)
+  Gantt(const ScheduleSetting& setting, const ScheduleReport& report)
       : setting_(setting), numbers_(setting.fleet) {
-    std::vector<plan::Stay> stays = answer.schedule.stays;
-    std::stable_sort(stays.begin(), stays.end(),
-                     [](const plan::Stay& a, const plan::Stay& b) { return a.begin < b.begin; });
-    for (const plan::Stay& stay : stays) {
+    std::vector<plan::Residence> residences = report.schedule.residences;
+    std::stable_sort(
+        residences.begin(), residences.end(),
+        [](const plan::Residence& a, const plan::Residence& b) { return a.begin < b.begin; });
+    for (const plan::Residence& residence : residences) {
       if (count_ >= kMost) break;
-      add(stay);
+      add(residence);
     }
     is_cut_ = count_ >= kMost;
-    all_ = stays.size();
+    all_ = residences.size();
   }
   PageJson section(const std::string& policy) {
     PageJson made = new_section({.id = "gantt",
@@ -141,14 +142,16 @@ class Gantt {
 
  private:
   static constexpr std::size_t kMost = 150'000;
-  void add(const plan::Stay& stay) {
-    const plan::JobKind& kind = setting_.mix.kind_of(stay.job);
-    std::string name = setting_.mix.jobs[stay.job.index].name;
-    if (stay.partner) name += " + " + setting_.mix.jobs[stay.partner->index].name;
-    const std::string program = kind.model.empty() ? fmt::format("{} GPUs", stay.gpus) : kind.model;
-    for (const std::uint32_t gpu : numbers_.take(stay, stay.gpus)) {
-      tracks_[{stay.type.index, gpu}].add(stay.begin.count(), (stay.end - stay.begin).count(),
-                                          names_.number_of(name), classes_.number_of(program));
+  void add(const plan::Residence& residence) {
+    const plan::JobKind& kind = setting_.mix.kind_of(residence.job);
+    std::string name = setting_.mix.jobs[residence.job.index].name;
+    if (residence.partner) name += " + " + setting_.mix.jobs[residence.partner->index].name;
+    const std::string program =
+        kind.model.empty() ? fmt::format("{} GPUs", residence.gpus) : kind.model;
+    for (const std::uint32_t gpu : numbers_.take(residence, residence.gpus)) {
+      tracks_[{residence.type.index, gpu}].add(residence.begin.count(),
+                                               (residence.end - residence.begin).count(),
+                                               names_.number_of(name), classes_.number_of(program));
       ++count_;
     }
   }
@@ -163,27 +166,27 @@ class Gantt {
 
 }  // namespace
 
-PageJson schedule_page(const ScheduleSetting& setting, const std::vector<ScheduleAnswer>& answers) {
-  const ScheduleAnswer& first = answers.front();
-  const auto best = std::min_element(answers.begin(), answers.end(),
-                                     [](const ScheduleAnswer& a, const ScheduleAnswer& b) {
+PageJson schedule_page(const ScheduleSetting& setting, const std::vector<ScheduleReport>& reports) {
+  const ScheduleReport& first = reports.front();
+  const auto best = std::min_element(reports.begin(), reports.end(),
+                                     [](const ScheduleReport& a, const ScheduleReport& b) {
                                        return a.summary.mean_jct < b.summary.mean_jct;
                                      });
   int gpus = 0;
   for (const plan::TypeUse& type : first.summary.types) gpus += type.gpus;
   const double hour = 3600;
-  std::string answer = fmt::format(
+  std::string report = fmt::format(
       "Jobs are done {} hours after they arrive on average; the last one {} hours after the "
       "first.",
       three_digits(best->summary.mean_jct.in_s() / hour),
       three_digits(best->summary.makespan.in_s() / hour));
-  if (answers.size() > 1) answer = "Of the policies, " + best->policy + " is quickest. " + answer;
+  if (reports.size() > 1) report = "Of the policies, " + best->policy + " is quickest. " + report;
   PageJson page =
-      new_page({.verb = "schedule",
+      new_page({.subcommand = "schedule",
                 .title = fmt::format("{} jobs on {} GPUs", setting.mix.jobs.size(), gpus),
-                .subtitle = fmt::format("rules {}, {} {}", setting.rules.id, answers.size(),
-                                        answers.size() == 1 ? "policy" : "policies"),
-                .answer = answer});
+                .subtitle = fmt::format("rules {}, {} {}", setting.rules.id, reports.size(),
+                                        reports.size() == 1 ? "policy" : "policies"),
+                .report = report});
   const plan::Summary& s = best->summary;
   page["headline"] = {page_words("Policy", best->policy),
                       page_fact("Mean completion", s.mean_jct.in_s(), "s"),
@@ -194,9 +197,9 @@ PageJson schedule_page(const ScheduleSetting& setting, const std::vector<Schedul
   if (s.cost_usd) page["headline"].push_back(page_fact("Cost", *s.cost_usd, "USD"));
   if (s.energy_kwh) page["headline"].push_back(page_fact("Energy", *s.energy_kwh, "kWh"));
   PageJson& sections = page["sections"];
-  if (answers.size() > 1) sections.push_back(policies_section(answers));
-  sections.push_back(completion_section(setting, answers));
-  if (!best->schedule.stays.empty())
+  if (reports.size() > 1) sections.push_back(policies_section(reports));
+  sections.push_back(completion_section(setting, reports));
+  if (!best->schedule.residences.empty())
     sections.push_back(Gantt(setting, *best).section(best->policy));
   sections.push_back(types_section(*best));
   sections.push_back(jobs_section(setting, *best));

@@ -66,10 +66,11 @@ void RateTables::add(const std::filesystem::path& file) {
     const std::string_view job = has("job") ? "job" : "model";
     while (reader.next()) {
       const std::string_view placement = row.text_or_empty("placement");
-      const bool is_spread = placement == "unconsolidated";
-      if (!placement.empty() && placement != "single" && placement != "consolidated" && !is_spread)
+      const bool is_scattered = placement == "unconsolidated";
+      if (!placement.empty() && placement != "single" && placement != "consolidated" &&
+          !is_scattered)
         continue;
-      (is_spread ? spread_ : rates_)[program_of(row, job, batch, "gpus")].emplace(
+      (is_scattered ? uncertainty_ : rates_)[program_of(row, job, batch, "gpus")].emplace(
           to_lower(row.text("gpu")), rate_at(reader, row.column(kRate)));
     }
     return;
@@ -95,8 +96,9 @@ std::optional<double> RateTables::find(const Program& program, std::string_view 
   return find_in(rates_, program, type);
 }
 
-std::optional<double> RateTables::find_spread(const Program& program, std::string_view type) const {
-  return find_in(spread_, program, type);
+std::optional<double> RateTables::find_uncertainty(const Program& program,
+                                                   std::string_view type) const {
+  return find_in(uncertainty_, program, type);
 }
 
 std::optional<double> RateTables::find_in(const Rates& rates, const Program& program,

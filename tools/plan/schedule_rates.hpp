@@ -44,8 +44,8 @@ class RateTables {
   [[nodiscard]] std::optional<double> find(const Program& program, std::string_view type) const;
   [[nodiscard]] const std::vector<Pair>& pairs() const { return pairs_; }
   /// The same in more machines than needed (`placement` unconsolidated).
-  [[nodiscard]] std::optional<double> find_spread(const Program& program,
-                                                  std::string_view type) const;
+  [[nodiscard]] std::optional<double> find_uncertainty(const Program& program,
+                                                       std::string_view type) const;
   /// Numbers of GPUs on which the tables know a program, rising.
   [[nodiscard]] std::vector<int> sizes_of(Program program) const;
   /// Whether any table speaks of the type.
@@ -60,7 +60,7 @@ class RateTables {
   using Rates = std::map<Program, std::map<std::string, double>>;  ///< by lower-case word; "" = any
   [[nodiscard]] static std::optional<double> find_in(const Rates& rates, const Program& program,
                                                      std::string_view type);
-  Rates rates_, spread_;
+  Rates rates_, uncertainty_;
   std::vector<Pair> pairs_;
 };
 

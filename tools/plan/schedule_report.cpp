@@ -19,9 +19,9 @@ using Json = nlohmann::ordered_json;
 
 double hours(Seconds time) { return time.in_s() / 3600; }
 
-Json answer_json(const ScheduleSetting& setting, const ScheduleAnswer& answer) {
-  const plan::Summary& s = answer.summary;
-  Json doc{{"policy", answer.policy},
+Json answer_json(const ScheduleSetting& setting, const ScheduleReport& report) {
+  const plan::Summary& s = report.summary;
+  Json doc{{"policy", report.policy},
            {"rules", setting.rules.id},
            {"jobs", s.jobs},
            {"avg_jct_s", s.mean_jct.in_s()},
@@ -36,11 +36,11 @@ Json answer_json(const ScheduleSetting& setting, const ScheduleAnswer& answer) {
            {"starts", s.starts},
            {"preemptions", s.preemptions},
            {"resizes", s.resizes},
-           {"spread_starts", s.spread},
+           {"stagger_starts", s.uncertainty},
            {"overhead_s", s.overhead.in_s()},
-           {"failures", answer.schedule.failures},
-           {"decisions", answer.schedule.decisions},
-           {"allocations", answer.schedule.allocations},
+           {"failures", report.schedule.failures},
+           {"decisions", report.schedule.decisions},
+           {"allocations", report.schedule.allocations},
            {"energy_kwh", s.energy_kwh ? Json(*s.energy_kwh) : Json()},
            {"cost_usd", s.cost_usd ? Json(*s.cost_usd) : Json()}};
   doc["gpu_types"] = Json::array();
@@ -77,41 +77,42 @@ namespace {
 constexpr std::size_t kPolicyWidth = 25;
 
 /// Times of every policy, side by side.
-void add_times(std::string& page, const std::vector<ScheduleAnswer>& answers) {
+void add_times(std::string& page, const std::vector<ScheduleReport>& reports) {
   page += fmt::format("\n{:<{}} {:>9} {:>9} {:>9} {:>9} {:>8} {:>5}\n", "", kPolicyWidth, "mean",
                       "median", "p99", "makespan", "wait", "used");
   page += fmt::format("{:<{}} {:>9} {:>9} {:>9} {:>9} {:>8} {:>5}\n", "policy", kPolicyWidth, "h",
                       "h", "h", "h", "h", "");
-  for (const ScheduleAnswer& answer : answers) {
-    const plan::Summary& s = answer.summary;
-    page += fmt::format(
-        "{} {:>9} {:>9} {:>9} {:>9} {:>8} {:>5}\n", fit(answer.policy, kPolicyWidth),
-        narrow(hours(s.mean_jct), 9), narrow(hours(s.median_jct), 9), narrow(hours(s.p99_jct), 9),
-        narrow(hours(s.makespan), 9), narrow(hours(s.mean_wait), 8), percent(s.utilization));
+  for (const ScheduleReport& report : reports) {
+    const plan::Summary& s = report.summary;
+    page +=
+        fmt::format("{} {:>9} {:>9} {:>9} {:>9} {:>8} {:>5}\n", fit(report.policy, kPolicyWidth),
+                    low_precision(hours(s.mean_jct), 9), low_precision(hours(s.median_jct), 9),
+                    low_precision(hours(s.p99_jct), 9), low_precision(hours(s.makespan), 9),
+                    low_precision(hours(s.mean_wait), 8), percent(s.utilization));
   }
 }
 
 /// How jobs were treated, and what it took.
-void add_treatment(std::string& page, const std::vector<ScheduleAnswer>& answers) {
+void add_treatment(std::string& page, const std::vector<ScheduleReport>& reports) {
   page += fmt::format("\n{:<{}} {:>8} {:>8} {:>8} {:>9} {:>8} {:>8}\n", "", kPolicyWidth,
                       "fairness", "slowdown", "slowdown", "preempted", "energy", "cost");
   page += fmt::format("{:<{}} {:>8} {:>8} {:>8} {:>9} {:>8} {:>8}\n", "policy", kPolicyWidth,
                       "Jain", "mean", "largest", "times", "kWh", "USD");
   const auto if_known = [](const std::optional<double>& value) {
-    return value ? narrow(*value, 8) : std::string("-");
+    return value ? low_precision(*value, 8) : std::string("-");
   };
-  for (const ScheduleAnswer& answer : answers) {
-    const plan::Summary& s = answer.summary;
+  for (const ScheduleReport& report : reports) {
+    const plan::Summary& s = report.summary;
     page +=
-        fmt::format("{} {:>8.3f} {:>8} {:>8} {:>9} {:>8} {:>8}\n", fit(answer.policy, kPolicyWidth),
-                    s.fairness, narrow(s.mean_slowdown, 8), narrow(s.max_slowdown, 8),
+        fmt::format("{} {:>8.3f} {:>8} {:>8} {:>9} {:>8} {:>8}\n", fit(report.policy, kPolicyWidth),
+                    s.fairness, low_precision(s.mean_slowdown, 8), low_precision(s.max_slowdown, 8),
                     s.preemptions, if_known(s.energy_kwh), if_known(s.cost_usd));
   }
 }
 
 /// Use of every GPU type under every policy.
-void add_uses(std::string& page, const std::vector<ScheduleAnswer>& answers) {
-  const std::vector<plan::TypeUse>& types = answers.front().summary.types;
+void add_uses(std::string& page, const std::vector<ScheduleReport>& reports) {
+  const std::vector<plan::TypeUse>& types = reports.front().summary.types;
   if (types.size() < 2) return;
   std::size_t width = 8;
   for (const plan::TypeUse& type : types) width = std::max(width, columns(printable(type.id)));
@@ -122,10 +123,10 @@ void add_uses(std::string& page, const std::vector<ScheduleAnswer>& answers) {
     for (std::size_t t = first; t < last; ++t) page += ' ' + fit(types[t].id, width);
     page.erase(page.find_last_not_of(' ') + 1);
     page += '\n';
-    for (const ScheduleAnswer& answer : answers) {
-      page += fit(answer.policy, kPolicyWidth);
+    for (const ScheduleReport& report : reports) {
+      page += fit(report.policy, kPolicyWidth);
       for (std::size_t t = first; t < last; ++t)
-        page += fmt::format(" {:<{}}", percent(answer.summary.types[t].utilization), width);
+        page += fmt::format(" {:<{}}", percent(report.summary.types[t].utilization), width);
       page.erase(page.find_last_not_of(' ') + 1);
       page += '\n';
     }
@@ -135,18 +136,18 @@ void add_uses(std::string& page, const std::vector<ScheduleAnswer>& answers) {
 }  // namespace
 
 std::string schedule_text(const ScheduleSetting& setting,
-                          const std::vector<ScheduleAnswer>& answers) {
+                          const std::vector<ScheduleReport>& reports) {
   std::string page;
-  add_line(page, "jobs", fmt::format("{}", answers.front().summary.jobs));
+  add_line(page, "jobs", fmt::format("{}", reports.front().summary.jobs));
   add_line(page, "fleet", fleet_text(setting.fleet));
   add_line(page, "rules", setting.rules.id + ": " + setting.rules.title);
-  add_times(page, answers);
-  if (answers.size() > 1) {
-    add_treatment(page, answers);
-    add_uses(page, answers);
+  add_times(page, reports);
+  if (reports.size() > 1) {
+    add_treatment(page, reports);
+    add_uses(page, reports);
     return page;
   }
-  const plan::Summary& s = answers.front().summary;
+  const plan::Summary& s = reports.front().summary;
   page += '\n';
   for (const plan::TypeUse& type : s.types)
     add_line(page, type.id, fmt::format("{} GPUs, {} busy", type.gpus, percent(type.utilization)));
@@ -163,10 +164,10 @@ std::string schedule_text(const ScheduleSetting& setting,
                       : std::string(),
                   three_digits(hours(s.overhead))));
   if (setting.rules.placement == plan::Placement::Nearest)
-    add_line(page, "spread",
-             fmt::format("{} starts in more machines than the gang needs", s.spread));
+    add_line(page, "uncertainty",
+             fmt::format("{} starts in more machines than the gang needs", s.uncertainty));
   if (setting.fleet.failures)
-    add_line(page, "failures", fmt::format("{}", answers.front().schedule.failures));
+    add_line(page, "failures", fmt::format("{}", reports.front().schedule.failures));
   if (s.energy_kwh)
     add_line(page, "energy", fmt::format("{} kWh of boards", three_digits(*s.energy_kwh)));
   if (s.cost_usd)
@@ -175,28 +176,28 @@ std::string schedule_text(const ScheduleSetting& setting,
 }
 
 std::string schedule_json(const ScheduleSetting& setting,
-                          const std::vector<ScheduleAnswer>& answers) {
-  if (answers.size() == 1) {
+                          const std::vector<ScheduleReport>& reports) {
+  if (reports.size() == 1) {
     Json doc = envelope(setting, "schedule");
-    doc.update(answer_json(setting, answers.front()));
+    doc.update(answer_json(setting, reports.front()));
     return json_text(doc) + '\n';
   }
   Json doc = envelope(setting, "schedules");
   doc["policies"] = Json::array();
-  for (const ScheduleAnswer& answer : answers)
-    doc["policies"].push_back(answer_json(setting, answer));
+  for (const ScheduleReport& report : reports)
+    doc["policies"].push_back(answer_json(setting, report));
   return json_text(doc) + '\n';
 }
 
 std::string schedule_csv(const ScheduleSetting& setting,
-                         const std::vector<ScheduleAnswer>& answers) {
+                         const std::vector<ScheduleReport>& reports) {
   std::string text =
       "policy,rules,jobs,avg_jct_s,median_jct_s,p99_jct_s,makespan_s,utilization,avg_wait_s,"
       "avg_slowdown,fairness,preemptions,energy_kwh,cost_usd\n";
-  for (const ScheduleAnswer& answer : answers) {
-    const plan::Summary& s = answer.summary;
+  for (const ScheduleReport& report : reports) {
+    const plan::Summary& s = report.summary;
     text +=
-        csv_line(answer.policy, setting.rules.id, s.jobs, s.mean_jct.in_s(), s.median_jct.in_s(),
+        csv_line(report.policy, setting.rules.id, s.jobs, s.mean_jct.in_s(), s.median_jct.in_s(),
                  s.p99_jct.in_s(), s.makespan.in_s(), s.utilization, s.mean_wait.in_s(),
                  s.mean_slowdown, s.fairness, s.preemptions, s.energy_kwh, s.cost_usd);
   }
@@ -204,7 +205,7 @@ std::string schedule_csv(const ScheduleSetting& setting,
 }
 
 void write_jobs_csv(const std::filesystem::path& path, const ScheduleSetting& setting,
-                    const ScheduleAnswer& answer) {
+                    const ScheduleReport& report) {
   NewFile file(path);
   file.write(
       "job_id,model,gpus,gpu,submit_s,start_s,end_s,jct_s,wait_s,run_s,overhead_s,starts,"
@@ -212,7 +213,7 @@ void write_jobs_csv(const std::filesystem::path& path, const ScheduleSetting& se
   const auto in_s = [](plan::Time time) { return time.in_seconds().in_s(); };
   for (std::uint32_t j = 0; j < setting.mix.jobs.size(); ++j) {
     const plan::QueuedJob& job = setting.mix.jobs[j];
-    const plan::JobHistory& history = answer.schedule.jobs[j];
+    const plan::JobHistory& history = report.schedule.jobs[j];
     if (!history.first_start || !history.end) continue;
     const plan::JobKind& kind = setting.mix.kind_of({j});
     const double took = in_s(*history.end - job.submit);

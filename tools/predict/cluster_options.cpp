@@ -7,14 +7,15 @@
 
 namespace tracecast {
 
-void add_cluster_options(CLI::App& verb, Place& place) {
-  verb.add_option("--gpus", place.gpus, "GPUs in total")
+void add_cluster_options(CLI::App& subcommand, Place& place) {
+  subcommand.add_option("--gpus", place.gpus, "GPUs in total")
       ->type_name("N")
       ->check(whole_number(1, kMostGpus));
-  verb.add_option("--nodes", place.nodes, "Machines they stand in")
+  subcommand.add_option("--nodes", place.nodes, "Machines they stand in")
       ->type_name("N")
       ->check(whole_number(1, kMostGpus));
-  verb.add_option("--cluster", place.cluster,
+  subcommand
+      .add_option("--cluster", place.cluster,
                   "Cluster file: groups of machines, their network, what is slow")
       ->type_name("FILE");
 }

@@ -7,7 +7,7 @@ class App;
 
 namespace tracecast {
 
-/// Declares `--gpus`, `--nodes` and `--cluster`; `--machine` is the verb's own.
-void add_cluster_options(CLI::App& verb, Place& place);
+/// Declares `--gpus`, `--nodes` and `--cluster`; `--machine` is the subcommand's own.
+void add_cluster_options(CLI::App& subcommand, Place& place);
 
 }  // namespace tracecast

@@ -167,7 +167,7 @@ int collectives_command(const CollectivesOptions& o) {
     table.rows.push_back({size, plan, time_alone(plan, cluster.fabric)});
   }
   if (!o.report.empty()) write_collectives_page(doc_of(table), o.report);
-  write_answer(o.format == "json"  ? json_text(doc_of(table)) + "\n"
+  write_report(o.format == "json"  ? json_text(doc_of(table)) + "\n"
                : o.format == "csv" ? csv(table)
                                    : text(table));
   return kExitDone;
@@ -177,36 +177,39 @@ int collectives_command(const CollectivesOptions& o) {
 
 void add_collectives_command(CLI::App& app, int& exit_code) {
   auto o = std::make_shared<CollectivesOptions>();
-  CLI::App* verb = app.add_subcommand(
+  CLI::App* subcommand = app.add_subcommand(
       "collectives", "Time and bandwidth of a collective by size, as nccl-tests shows them");
-  verb->add_option("--gpu", o->gpu, "GPU in the machine's slots")->type_name("ID");
-  verb->add_option("--machine", o->cluster.machine, "Machine; else a usual one for the GPU")
+  subcommand->add_option("--gpu", o->gpu, "GPU in the machine's slots")->type_name("ID");
+  subcommand->add_option("--machine", o->cluster.machine, "Machine; else a usual one for the GPU")
       ->type_name("ID");
-  add_cluster_options(*verb, o->cluster);
+  add_cluster_options(*subcommand, o->cluster);
   std::string names;
   for (const Collective c : kCollectives) {
     names += (names.empty() ? "" : ", ") + std::string(to_string(c));
   }
-  verb->add_option("--collective", o->collective, names)->type_name("C")->capture_default_str();
+  subcommand->add_option("--collective", o->collective, names)
+      ->type_name("C")
+      ->capture_default_str();
   std::vector<std::string> ids;
   for (const CollectiveLibrary& library : SpecLibrary::embedded().collective_libraries()) {
     if (ids.empty() || ids.back() != library.library) ids.push_back(library.library);
   }
-  verb->add_option("--library", o->library, fmt::format("{}", fmt::join(ids, ", ")))
+  subcommand->add_option("--library", o->library, fmt::format("{}", fmt::join(ids, ", ")))
       ->type_name("L")
       ->capture_default_str();
-  verb->add_option("--library-version", o->library_version, "Such as 2.4; else the newest")
+  subcommand->add_option("--library-version", o->library_version, "Such as 2.4; else the newest")
       ->type_name("V");
-  verb->add_option("--sizes", o->sizes,
+  subcommand
+      ->add_option("--sizes", o->sizes,
                    "Buffers of one GPU, with commas; " + std::string(kSizeUnits))
       ->type_name("SIZES")
       ->delimiter(',')
       ->default_str("1K,64K,1M,16M,256M,1G");
-  add_source_options(*verb, o->sources);
-  add_format_option(*verb, o->format);
-  add_report_option(*verb, o->report);
-  verb->footer("Example: tracecast collectives --machine dgx1_v100 --gpus 16 --nodes 2");
-  verb->callback([o, &exit_code] { exit_code = collectives_command(*o); });
+  add_source_options(*subcommand, o->sources);
+  add_format_option(*subcommand, o->format);
+  add_report_option(*subcommand, o->report);
+  subcommand->footer("Example: tracecast collectives --machine dgx1_v100 --gpus 16 --nodes 2");
+  subcommand->callback([o, &exit_code] { exit_code = collectives_command(*o); });
 }
 
 }  // namespace tracecast

@@ -136,9 +136,9 @@ std::string text_of(const ColocateOptions& options, const Together& all) {
   for (std::size_t j = 0; j < all.jobs.size(); ++j) {
     const JobShare& share = all.shared.jobs[j];
     text += fmt::format("{} {:>3} {:>11} {:>11} {:>7.2f} {:>6.0f} %\n", fit(options.jobs[j], 32),
-                        all.words[j].gpu, narrow(samples_per_s(all, j, share.together), 11),
-                        narrow(samples_per_s(all, j, share.alone), 11), share.normalized_rate(),
-                        100 * share.gpu_share);
+                        all.words[j].gpu, low_precision(samples_per_s(all, j, share.together), 11),
+                        low_precision(samples_per_s(all, j, share.alone), 11),
+                        share.normalized_rate(), 100 * share.gpu_share);
   }
   text += fmt::format("{:<32} {:>36.2f}\n", "together", all.shared.normalized_sum());
   text += fmt::format("\nCPU threads     {} busy, each at {:.0f} % of a core of its own\n",
@@ -203,7 +203,7 @@ int colocate_command(const ColocateOptions& options) {
     for (const std::string& warning : job.warnings) say("warning: " + warning);
   }
   if (!options.report.empty()) write_colocate_page(json_of(options, all), options.report);
-  write_answer(options.format == "json"  ? json_text(json_of(options, all)) + '\n'
+  write_report(options.format == "json"  ? json_text(json_of(options, all)) + '\n'
                : options.format == "csv" ? csv_of(options, all)
                                          : text_of(options, all));
   return all.shared.fits ? kExitDone : kExitNo;
@@ -214,28 +214,33 @@ int colocate_command(const ColocateOptions& options) {
 void add_colocate_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<ColocateOptions>();
   PlacedJob& job = options->common;
-  CLI::App* verb = app.add_subcommand("colocate", "Jobs at once on one GPU, or on GPUs of one box");
-  verb->add_option("jobs", options->jobs,
+  CLI::App* subcommand =
+      app.add_subcommand("colocate", "Jobs at once on one GPU, or on GPUs of one box");
+  subcommand
+      ->add_option("jobs", options->jobs,
                    "NETWORK[:BATCH][@GPU] each; NETWORK may be job:ID, a training program")
       ->required()
       ->type_name("JOB");
-  verb->add_option("--gpu", job.gpu, "GPU, such as v100 (see `gpus`)")->required()->type_name("ID");
-  verb->add_flag("--mps", options->mps, "Kernels of all jobs overlap (CUDA MPS)");
-  verb->add_option("--framework", job.software.framework, "Of networks; programs have their own")
+  subcommand->add_option("--gpu", job.gpu, "GPU, such as v100 (see `gpus`)")
+      ->required()
+      ->type_name("ID");
+  subcommand->add_flag("--mps", options->mps, "Kernels of all jobs overlap (CUDA MPS)");
+  subcommand
+      ->add_option("--framework", job.software.framework, "Of networks; programs have their own")
       ->type_name("F")
       ->capture_default_str();
-  verb->add_option("--data", job.data, "Of networks, as in predict")
+  subcommand->add_option("--data", job.data, "Of networks, as in predict")
       ->type_name("D")
       ->capture_default_str();
-  verb->add_option("--machine", job.machine, "Machine whose CPUs and links the jobs share")
+  subcommand->add_option("--machine", job.machine, "Machine whose CPUs and links the jobs share")
       ->type_name("ID");
-  verb->add_option("--cpu-threads", job.cpu_threads, "CPU threads that all jobs may use")
+  subcommand->add_option("--cpu-threads", job.cpu_threads, "CPU threads that all jobs may use")
       ->type_name("T");
-  add_source_options(*verb, options->sources);
-  add_format_option(*verb, options->format);
-  add_report_option(*verb, options->report);
-  verb->footer("Example: tracecast colocate job:lstm_wikitext2:20 resnet50:64 --gpu v100");
-  verb->callback([options, &exit_code] { exit_code = colocate_command(*options); });
+  add_source_options(*subcommand, options->sources);
+  add_format_option(*subcommand, options->format);
+  add_report_option(*subcommand, options->report);
+  subcommand->footer("Example: tracecast colocate job:lstm_wikitext2:20 resnet50:64 --gpu v100");
+  subcommand->callback([options, &exit_code] { exit_code = colocate_command(*options); });
 }
 
 }  // namespace tracecast

@@ -37,7 +37,7 @@ void add(Table& table, const std::string& name, Seconds time, double calls) {
   table.sum += time;
 }
 
-/// Every rank with its own process: the kernels of one, as often as there are ranks, and the exchange.
+/// Every rank with its own process: the kernels of one, as often as there are ranks, and the communication.
 void add_ranks(Table& table, const ResolvedJob& job, const ManyGpus& many) {
   const double ranks = many.fabric.num_ranks();
   const PricedStep& priced = many.one_gpu.priced;
@@ -54,9 +54,9 @@ void add_ranks(Table& table, const ResolvedJob& job, const ManyGpus& many) {
           choice.estimates[k].duration * ranks, ranks);
     }
   }
-  if (many.step.exchange_busy > Seconds(0)) {
-    add(table, many.strategy->library == "copies" ? "copies of the exchange" : "collectives",
-        many.step.exchange_busy * ranks, static_cast<double>(many.step.num_buckets) * ranks);
+  if (many.step.communication_busy > Seconds(0)) {
+    add(table, many.strategy->library == "copies" ? "copies of the communication" : "collectives",
+        many.step.communication_busy * ranks, static_cast<double>(many.step.num_buckets) * ranks);
   }
 }
 

@@ -11,13 +11,13 @@
 #include "sim/job/predictor.hpp"
 #include "sim/job/resolved_job.hpp"
 #include "sim/parallel/many_gpus_timeline.hpp"
-#include "sim/plan/division_search.hpp"
+#include "sim/plan/layout_search.hpp"
 #include "sim/step/step_timeline.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/standard_input.hpp"
 #include "tools/command/subcommand.hpp"
-#include "tools/predict/division_report.hpp"
 #include "tools/predict/explain_many.hpp"
+#include "tools/predict/layout_report.hpp"
 #include "tools/predict/measured_throughput.hpp"
 #include "tools/predict/other_sizes_report.hpp"
 #include "tools/predict/predict_options.hpp"
@@ -31,9 +31,9 @@ namespace tracecast {
 namespace {
 
 /// Writes the answer of one kind of details, and the trace beside it.
-class Answer {
+class Report {
  public:
-  Answer(const PredictOptions& options, const Predictor& predictor, const Forecast& forecast)
+  Report(const PredictOptions& options, const Predictor& predictor, const Forecast& forecast)
       : options_(options), predictor_(predictor), forecast_(forecast) {}
 
   std::string operator()(const OneGpuDetails& details) const {
@@ -110,16 +110,15 @@ class Answer {
 int search_command(const PredictOptions& options) {
   if (!options.dump.empty() || !options.trace.empty() || options.explain || options.largest_batch)
     throw InputError("--search", "--dump, --trace, --explain or --largest-batch beside it",
-                     "none of them: ask for the division that was found");
+                     "none of them: ask for the parallel layout that was found");
   const Predictor predictor(load_hardware(options.sources));
   Sharded base = options.sharded;
   base.fold = !options.no_fold;
-  const plan::DivisionSearch search =
-      plan::search_divisions(predictor, options.job, options.job, base);
-  write_answer(options.format == "json"  ? divisions_json(search, options.job)
-               : options.format == "csv" ? divisions_csv(search)
-                                         : divisions_text(search, options.job));
-  return search.divisions.front().fits ? kExitDone : kExitNo;
+  const plan::LayoutSearch search = plan::search_layouts(predictor, options.job, options.job, base);
+  write_report(options.format == "json"  ? layouts_json(search, options.job)
+               : options.format == "csv" ? layouts_csv(search)
+                                         : layouts_text(search, options.job));
+  return search.parallel_layouts.front().fits ? kExitDone : kExitNo;
 }
 
 /// The same job on 1, 2, 4 ... GPUs up to those asked for, of one machine or of 1, 2, 4 ... nodes.
@@ -172,17 +171,17 @@ int predict_command(PredictOptions& options, const GivenFlags& given) {
   }
   const Predictor predictor(load_hardware(options.sources));
   const auto [parallelism, kind] = settle_parallelism(options, given, predictor.hardware());
-  if (kind == AnswerKind::ParameterServers) {
+  if (kind == ReportKind::ParameterServers) {
     if (!options.dump.empty()) {
       throw InputError("--dump", options.dump + " with parameter servers", "no dump");
     }
     if (!options.trace.empty())
       throw InputError("--trace", "parameter servers on nodes of their own", "another strategy");
   }
-  if (options.dump == "graph" && kind != AnswerKind::Divided) {
+  if (options.dump == "graph" && kind != ReportKind::Sharded) {
     if (!options.report.empty())
       throw InputError("--report", "--dump graph", "an answer: without --dump");
-    write_answer(graph_text(*predictor.resolve(options.job, options.job).step));
+    write_report(graph_text(*predictor.resolve(options.job, options.job).step));
     return kExitDone;
   }
   const Forecast forecast =
@@ -191,25 +190,25 @@ int predict_command(PredictOptions& options, const GivenFlags& given) {
     const ScalingCurve scaling = scaling_of(options, parallelism, predictor, forecast);
     write_page(forecast_page(forecast, scaling), options.report);
   }
-  std::string answer = std::visit(Answer(options, predictor, forecast), *forecast.details);
+  std::string report = std::visit(Report(options, predictor, forecast), *forecast.details);
   if (!options.measured.empty()) {
     const MeasuredThroughput measured = measured_throughput(
         options.measured, options.job, options.job, parallelism, predictor, forecast);
-    answer = options.format == "json" ? with_measured(answer, measured)
-                                      : answer + measured_text(measured);
+    report = options.format == "json" ? with_measured(report, measured)
+                                      : report + measured_text(measured);
   }
   if (options.dump.empty() && !options.explain && options.format != "csv") {
     const std::vector<OtherSize> sizes =
         find_better_sizes(predictor, options.job, options.job, parallelism, forecast);
     if (options.format == "json") {
-      answer = with_other_sizes(answer, sizes);
+      report = with_other_sizes(report, sizes);
     } else {
-      answer += other_sizes_text(sizes, forecast);
+      report += other_sizes_text(sizes, forecast);
     }
   }
-  write_answer(answer);
+  write_report(report);
   const bool in_page = options.format == "text" && options.dump.empty() &&
-                       (!options.explain || kind == AnswerKind::Divided);
+                       (!options.explain || kind == ReportKind::Sharded);
   if (!in_page) {
     for (const std::string& warning : forecast.warnings) say("warning: " + warning);
   }
@@ -221,11 +220,11 @@ int predict_command(PredictOptions& options, const GivenFlags& given) {
 
 void add_predict_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<PredictOptions>();
-  CLI::App* verb = add_predict_verb(app, *options);
-  verb->footer("Example: tracecast predict resnet50 --gpu v100 --batch 64 --phase train");
-  verb->callback([options, verb, &exit_code] {
-    exit_code = predict_command(*options, [verb](std::string_view flag) {
-      return verb->get_option(std::string(flag))->count() > 0;
+  CLI::App* subcommand = add_predict_subcommand(app, *options);
+  subcommand->footer("Example: tracecast predict resnet50 --gpu v100 --batch 64 --phase train");
+  subcommand->callback([options, subcommand, &exit_code] {
+    exit_code = predict_command(*options, [subcommand](std::string_view flag) {
+      return subcommand->get_option(std::string(flag))->count() > 0;
     });
   });
 }

@@ -21,13 +21,13 @@ struct IdleFlags {
 
 /// Of places and kinds of answer.
 std::vector<IdleFlags> idle_by_kind(const FlagContext& c, bool counts_gpus) {
-  const bool alone = c.kind == AnswerKind::OneGpu || c.kind == AnswerKind::Cpu;
-  const bool divided = c.kind == AnswerKind::Divided;
-  const bool servers = c.kind == AnswerKind::ParameterServers;
-  const bool many = c.kind == AnswerKind::ManyGpus;
+  const bool alone = c.kind == ReportKind::OneGpu || c.kind == ReportKind::Cpu;
+  const bool sharded = c.kind == ReportKind::Sharded;
+  const bool servers = c.kind == ReportKind::ParameterServers;
+  const bool many = c.kind == ReportKind::ManyGpus;
   const bool trains = c.job.phase == "train";
   const std::string on_cpu = "--gpu " + c.job.gpu;
-  const std::string division = "a transformer divided by --tp, --pp, --zero ...";
+  const std::string parallel_layout = "a transformer divided by --tp, --pp, --zero ...";
   return {
       {alone && !counts_gpus,
        {"--strategy", "--sample-sd", "--no-fold"},
@@ -36,17 +36,17 @@ std::vector<IdleFlags> idle_by_kind(const FlagContext& c, bool counts_gpus) {
       {many && !trains,
        {"--strategy", "--sample-sd", "--no-fold"},
        "--phase " + c.job.phase,
-       "--phase train: nothing is exchanged otherwise, and no GPU waits for another"},
-      {c.kind == AnswerKind::Cpu,
+       "--phase train: nothing is communicated otherwise, and no GPU waits for another"},
+      {c.kind == ReportKind::Cpu,
        {"--gpus", "--nodes", "--cluster", "--servers", "--channel", "--placement", "--link",
         "--server-device", "--async"},
        on_cpu,
        "a GPU"},
-      {c.kind == AnswerKind::Cpu,
+      {c.kind == ReportKind::Cpu,
        {"--cudnn-benchmark", "--channels-last"},
        on_cpu,
        "a GPU: cuDNN is a library of GPUs"},
-      {c.kind == AnswerKind::Cpu,
+      {c.kind == ReportKind::Cpu,
        {"--epoch-samples"},
        on_cpu,
        "a GPU: the energy of CPUs is not predicted"},
@@ -54,37 +54,37 @@ std::vector<IdleFlags> idle_by_kind(const FlagContext& c, bool counts_gpus) {
        {"--explain", "--sample-sd", "--no-fold"},
        "parameter servers on nodes of their own",
        "data-parallel GPUs without them"},
-      {divided,
+      {sharded,
        {"--strategy", "--sample-sd"},
-       division,
+       parallel_layout,
        "data parallelism by --dp and --zero, with sequences of one length"},
-      {divided,
+      {sharded,
        {"--servers", "--channel", "--placement", "--link", "--server-device", "--async"},
-       division,
+       parallel_layout,
        "a job without these to have parameter servers"},
-      {divided,
+      {sharded,
        {"--xla", "--framework-version"},
-       division,
+       parallel_layout,
        "--software, which names the program that divides and its years"},
-      {divided,
+      {sharded,
        {"--cudnn-benchmark", "--channels-last", "--image-size"},
-       division,
+       parallel_layout,
        "a network of images: transformers have no convolutions"},
-      {divided,
+      {sharded,
        {"--data", "--host-cpu", "--cpu-threads", "--workers", "--disk", "--pipeline"},
-       division,
+       parallel_layout,
        "an undivided network: tokens are at hand, their loading is not predicted"},
-      {divided,
+      {sharded,
        {"--epoch-samples"},
-       division,
+       parallel_layout,
        "an undivided network: the energy of divided ones is not predicted"},
-      {divided, {"--dump"}, division, "an undivided network, or --explain"},
-      {divided, {"--trace"}, division, "no --tp, --pp or --zero"},
-      {divided && c.stages == 1,
+      {sharded, {"--dump"}, parallel_layout, "an undivided network, or --explain"},
+      {sharded, {"--trace"}, parallel_layout, "no --tp, --pp or --zero"},
+      {sharded && c.stages == 1,
        {"--schedule", "--no-fold"},
        "one stage",
        "--pp 2 or more: ranks of one stage do the same"},
-      {divided && c.zero == 0,
+      {sharded && c.zero == 0,
        {"--zero-ranks"},
        "--zero 0, which shares nothing",
        "--zero 1, 2 or 3"},
@@ -93,8 +93,8 @@ std::vector<IdleFlags> idle_by_kind(const FlagContext& c, bool counts_gpus) {
 
 /// Of phases, programs and formats.
 std::vector<IdleFlags> idle_by_job(const FlagContext& c) {
-  const bool divided = c.kind == AnswerKind::Divided;
-  const bool many = c.kind == AnswerKind::ManyGpus || c.kind == AnswerKind::ParameterServers;
+  const bool sharded = c.kind == ReportKind::Sharded;
+  const bool many = c.kind == ReportKind::ManyGpus || c.kind == ReportKind::ParameterServers;
   std::vector<IdleFlags> rows = {
       // The usual one may be spelled out, as scripts do for every phase.
       {c.job.phase != "train" && c.job.optimizer != "none" && !c.job.optimizer.empty() &&
@@ -110,11 +110,11 @@ std::vector<IdleFlags> idle_by_job(const FlagContext& c) {
        {"--explain", "--largest-batch", "--epoch-samples"},
        "--dump " + c.dump,
        "one of the two"},
-      {c.explains && !divided && c.format != "json",
+      {c.explains && !sharded && c.format != "json",
        {"--largest-batch", "--epoch-samples"},
        "--explain, a table alone in " + c.format,
        "one of the two, or --format json"},
-      {c.explains && divided && c.format == "csv",
+      {c.explains && sharded && c.format == "csv",
        {"--largest-batch"},
        "--explain, a table alone in csv",
        "one of the two, or --format json"},
@@ -132,7 +132,7 @@ std::vector<IdleFlags> idle_by_job(const FlagContext& c) {
 
 /// The same of what `--set` changes.
 void refuse_idle_sets(const FlagContext& c) {
-  const bool alone = c.kind == AnswerKind::OneGpu, on_cpu = c.kind == AnswerKind::Cpu;
+  const bool alone = c.kind == ReportKind::OneGpu, on_cpu = c.kind == ReportKind::Cpu;
   const bool copies = c.job.data != "synthetic";
   for (const std::string& set : c.sets) {
     const std::string path = set.substr(0, set.find('='));
@@ -145,7 +145,7 @@ void refuse_idle_sets(const FlagContext& c) {
     if (on_cpu && (box == "gpu" || of_links)) refuse("--gpu " + c.job.gpu, "a GPU");
     if (!alone || !of_links) continue;
     if (path != "pcie.bandwidth" && path != "link.bandwidth") {
-      refuse("one GPU", "several, which exchange: --gpus, --nodes or --cluster");
+      refuse("one GPU", "several, which communication: --gpus, --nodes or --cluster");
     }
     if (!copies) refuse("--data synthetic", "input that is copied: --data memory, imagenet ...");
   }

@@ -10,7 +10,7 @@ namespace tracecast {
 
 /// What decides which flags mean something.
 struct FlagContext {
-  AnswerKind kind = AnswerKind::OneGpu;
+  ReportKind kind = ReportKind::OneGpu;
   const PlacedJob& job;
   std::string format, dump;  ///< empty dump: an answer
   std::int64_t stages = 1;   ///< of a divided transformer

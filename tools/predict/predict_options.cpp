@@ -19,10 +19,10 @@ namespace {
 
 Parallelism parallelism_of(const PredictOptions& options) {
   if (options.sharded.was_asked) {
-    Sharded division = options.sharded;
-    division.fold = !options.no_fold;
-    division.finds_largest_batch = options.largest_batch;
-    return division;
+    Sharded parallel_layout = options.sharded;
+    parallel_layout.fold = !options.no_fold;
+    parallel_layout.finds_largest_batch = options.largest_batch;
+    return parallel_layout;
   }
   if (any_given(options.servers)) return options.servers;
   DataParallel replicas = options.replicas;
@@ -31,19 +31,19 @@ Parallelism parallelism_of(const PredictOptions& options) {
 }
 
 /// What the flags ask for. Throws InputError: flags of parameter servers where there can be none.
-AnswerKind kind_of(const PredictOptions& options, const Parallelism& parallelism,
+ReportKind kind_of(const PredictOptions& options, const Parallelism& parallelism,
                    const Hardware& hardware) {
   const Place& place = options.job;
   const bool is_replicated = !std::holds_alternative<Sharded>(parallelism);
   const bool on_cpu = to_lower(place.gpu).starts_with("cpu:");
-  if (is_replicated && !on_cpu && options.dump == "graph") return AnswerKind::OneGpu;
+  if (is_replicated && !on_cpu && options.dump == "graph") return ReportKind::OneGpu;
   std::int64_t nodes = 1;
   if (is_replicated && !on_cpu && asks_for_many(place, parallelism) &&
       (any_given(options.servers) || !options.replicas.strategy.empty())) {
     nodes = make_cluster(place, place.gpu, hardware).fabric.num_nodes();
     (void)asks_for_servers(options.servers, options.replicas.strategy, nodes, hardware.specs());
   }
-  return kind_of_answer(place, parallelism, nodes, hardware.specs());
+  return kind_of_report(place, parallelism, nodes, hardware.specs());
 }
 
 /// Two words for one number are refused, even when they say the same.
@@ -60,7 +60,7 @@ void refuse_twice(const PredictOptions& options, const GivenFlags& given) {
   }
 }
 
-void refuse_idle(const PredictOptions& options, AnswerKind kind, const GivenFlags& given,
+void refuse_idle(const PredictOptions& options, ReportKind kind, const GivenFlags& given,
                  const SpecLibrary& specs) {
   refuse_idle_flags({.kind = kind,
                      .job = options.job,
@@ -81,33 +81,38 @@ SettledParallelism settle_parallelism(const PredictOptions& options, const Given
   // Nobody's batch is -1 inside: one that was given is never that.
   if (given("--batch") && options.job.batch < 1)
     throw InputError("--batch", std::to_string(options.job.batch), "1 to 1000000 samples");
-  SettledParallelism settled{parallelism_of(options), AnswerKind::OneGpu};
+  SettledParallelism settled{parallelism_of(options), ReportKind::OneGpu};
   settled.kind = kind_of(options, settled.parallelism, hardware);
   refuse_idle(options, settled.kind, given, hardware.specs());
-  if (settled.kind == AnswerKind::Divided) refuse_twice(options, given);
+  if (settled.kind == ReportKind::Sharded) refuse_twice(options, given);
   return settled;
 }
 
-CLI::App* add_predict_verb(CLI::App& app, PredictOptions& options) {
+CLI::App* add_predict_subcommand(CLI::App& app, PredictOptions& options) {
   PlacedJob& job = options.job;
-  CLI::App* verb = app.add_subcommand("predict", "Predict speed, memory and power of a network");
-  verb->add_option("network", job.network,
+  CLI::App* subcommand =
+      app.add_subcommand("predict", "Predict speed, memory and power of a network");
+  subcommand
+      ->add_option("network", job.network,
                    "Zoo name (see `networks`), path to an .onnx file or a config.json, or - for an "
                    ".onnx file on standard input")
       ->required()
       ->type_name("NETWORK");
-  verb->add_option("--gpu", job.gpu,
+  subcommand
+      ->add_option("--gpu", job.gpu,
                    "GPU, such as v100_sxm2_16gb or v100 (see `gpus`), or cpu:2xe5_2667: no GPU, "
                    "two such CPUs")
       ->required()
       ->type_name("ID");
-  verb->add_option("--batch", job.batch, "Samples per step [what an .onnx file fixes, else 1]")
+  subcommand
+      ->add_option("--batch", job.batch, "Samples per step [what an .onnx file fixes, else 1]")
       ->type_name("N")
       ->check(whole_number(1, kMostBatch));
-  verb->add_option("--phase", job.phase, "train, infer, forward or forward_backward")
+  subcommand->add_option("--phase", job.phase, "train, infer, forward or forward_backward")
       ->type_name("PHASE")
       ->capture_default_str();
-  verb->add_option(
+  subcommand
+      ->add_option(
           "--precision", job.precision,
           "fp32, tf32, amp, fp16, bf16, fp8 or int8 (inference); default: fp32, of language "
           "models 16 bits")
@@ -115,27 +120,30 @@ CLI::App* add_predict_verb(CLI::App& app, PredictOptions& options) {
   std::string frameworks;
   for (const std::string& id : SpecLibrary::embedded().framework_ids())
     frameworks += (frameworks.empty() ? "" : ", ") + id;
-  verb->add_option(
+  subcommand
+      ->add_option(
           "--framework", job.software.framework,
           frameworks +
               " (no host, all fused: ideal); default: pytorch, with parameter servers tensorflow")
       ->type_name("F");
-  verb->add_flag("--xla", job.software.xla, "The framework compiles the graph with XLA");
-  verb->add_flag("--cuda-graphs", job.software.cuda_graphs,
-                 "A step is captured once as CUDA graphs and launched whole");
-  verb->add_flag_function(
+  subcommand->add_flag("--xla", job.software.xla, "The framework compiles the graph with XLA");
+  subcommand->add_flag("--cuda-graphs", job.software.cuda_graphs,
+                       "A step is captured once as CUDA graphs and launched whole");
+  subcommand->add_flag_function(
       "--cudnn-benchmark,!--no-cudnn-benchmark",
       [&job](std::int64_t times) { job.software.cudnn_benchmark = times > 0; },
       "Convolution algorithms are tried out, or named by cuDNN; default: as the framework does");
-  verb->add_flag_function(
+  subcommand->add_flag_function(
       "--channels-last,!--no-channels-last",
       [&job](std::int64_t times) { job.software.channels_last = times > 0; },
       "Images lie channels last in memory, or first; default: as the framework does");
-  verb->add_option("--attention", job.software.attention,
+  subcommand
+      ->add_option("--attention", job.software.attention,
                    "fused (one kernel), composed (step by step) or auto: as the framework and the "
                    "network's code did in that version")
       ->type_name("A");
-  verb->add_option("--framework-version", job.software.version,
+  subcommand
+      ->add_option("--framework-version", job.software.version,
                    "Version, such as \"1.15\" or \"1.6, cuDNN 7.0\"")
       ->check(CLI::Validator(
           [](const std::string& text) {
@@ -146,123 +154,145 @@ CLI::App* add_predict_verb(CLI::App& app, PredictOptions& options) {
           },
           ""))
       ->type_name("V");
-  verb->add_option(
+  subcommand
+      ->add_option(
           "--optimizer", job.optimizer,
           "sgd, momentum, adam, adamw, lamb, adagrad, rmsprop, adadelta or none: gradients "
           "alone; default: momentum, of language models adamw")
       ->type_name("O");
-  verb->add_option("--image-size", job.image_size, "Side of square images, pixels")
+  subcommand->add_option("--image-size", job.image_size, "Side of square images, pixels")
       ->type_name("S")
       ->check(whole_number(1, 1'000'000));
-  verb->add_option("--seq-len", job.seq_len, "Tokens per sample")
+  subcommand->add_option("--seq-len", job.seq_len, "Tokens per sample")
       ->type_name("L")
       ->check(whole_number(1, 100'000'000));
-  verb->add_option("--fan-out", job.fan_out,
+  subcommand
+      ->add_option("--fan-out", job.fan_out,
                    "In-neighbours drawn of each relation, hop by hop from the seeds: 15,10,5")
       ->delimiter(',')
       ->type_name("N,N,...");
-  verb->add_option("--recompute", job.recompute,
+  subcommand
+      ->add_option("--recompute", job.recompute,
                    "Activations computed again, not kept: none, selective or full")
       ->type_name("R")
       ->capture_default_str();
-  verb->add_option("--lora", job.lora_rank,
+  subcommand
+      ->add_option("--lora", job.lora_rank,
                    "Train low-rank adapters of this rank; the network's weights stay as they are")
       ->type_name("RANK")
       ->check(whole_number(1, 65536) & CLI::Range(std::int64_t{1}, std::int64_t{65536}));
-  verb->add_option("--lora-targets", job.lora_targets,
-                   "Products that have adapters: attention or linear (all of the layers) "
+  subcommand
+      ->add_option("--lora-targets", job.lora_targets,
+                   "GEMMs that have adapters: attention or linear (all of the layers) "
                    "[attention]")
       ->type_name("T");
-  verb->add_option("--accumulate", job.accumulate, "Batches whose gradients share an update [1]")
+  subcommand
+      ->add_option("--accumulate", job.accumulate, "Batches whose gradients share an update [1]")
       ->type_name("N")
       ->check(whole_number(1, kMostAccumulated));
-  verb->option_defaults()->group("Host and input");
+  subcommand->option_defaults()->group("Host and input");
   std::string data_sets;
   for (const std::string& id : SpecLibrary::embedded().data_set_ids()) data_sets += ", " + id;
-  verb->add_option("--data", job.data,
+  subcommand
+      ->add_option("--data", job.data,
                    "synthetic (on the GPU already), memory (a program's arrays, copied every "
                    "step), or loaded: real "
                    "(the network's usual data set)" +
                        data_sets)
       ->type_name("D")
       ->capture_default_str();
-  verb->add_option("--machine", job.machine,
+  subcommand
+      ->add_option("--machine", job.machine,
                    "Machine whose CPU dispatches and loads, and whose links carry the input")
       ->type_name("ID");
-  verb->add_option("--host-cpu", job.host_cpu, "CPU of the host, such as 2xe5_2698_v4")
+  subcommand->add_option("--host-cpu", job.host_cpu, "CPU of the host, such as 2xe5_2698_v4")
       ->type_name("[N x]ID");
-  verb->add_option("--cpu-threads", job.cpu_threads, "CPU threads that the job may use")
+  subcommand->add_option("--cpu-threads", job.cpu_threads, "CPU threads that the job may use")
       ->type_name("T")
       ->check(whole_number(1, 4096));
-  verb->add_option("--workers", job.workers, "Loader threads or processes; 0: the main thread")
+  subcommand
+      ->add_option("--workers", job.workers, "Loader threads or processes; 0: the main thread")
       ->type_name("W")
       ->check(whole_number(0, 4096));
-  verb->add_option("--disk", job.disk, "Disk that every sample is read from; else the page cache")
+  subcommand
+      ->add_option("--disk", job.disk, "Disk that every sample is read from; else the page cache")
       ->type_name("ID");
-  verb->add_option("--pipeline", job.pipeline,
+  subcommand
+      ->add_option("--pipeline", job.pipeline,
                    "Loader, if not the framework's: tensorpack, keras, ...")
       ->type_name("ID");
-  verb->add_option("--epoch-samples", job.epoch_samples, "Samples of an epoch, for its energy")
+  subcommand
+      ->add_option("--epoch-samples", job.epoch_samples, "Samples of an epoch, for its energy")
       ->type_name("N")
       ->check(whole_number(1, 1'000'000'000'000));
-  verb->option_defaults()->group("GPU");
-  verb->add_option("--power-limit", job.board.power_limit_w,
+  subcommand->option_defaults()->group("GPU");
+  subcommand
+      ->add_option("--power-limit", job.board.power_limit_w,
                    "Board power limit, W (nvidia-smi -pl)")
       ->type_name("W");
-  verb->add_option("--clock", job.board.clock_mhz,
+  subcommand
+      ->add_option("--clock", job.board.clock_mhz,
                    "Clock the SMs are held at (nvidia-smi -ac, -lgc)")
       ->type_name("MHZ");
-  verb->add_option("--memory-clock", job.board.memory_clock_mhz,
+  subcommand
+      ->add_option("--memory-clock", job.board.memory_clock_mhz,
                    "Memory clock, as nvidia-smi shows it")
       ->type_name("MHZ");
-  verb->option_defaults()->group("Several GPUs");
-  add_cluster_options(*verb, job);
+  subcommand->option_defaults()->group("Several GPUs");
+  add_cluster_options(*subcommand, job);
   std::string strategies;
   for (const std::string& id : SpecLibrary::embedded().strategy_ids())
     strategies += (strategies.empty() ? "" : ", ") + id;
-  verb->add_option("--strategy", options.replicas.strategy,
+  subcommand
+      ->add_option("--strategy", options.replicas.strategy,
                    "How several GPUs train: " + strategies + "; default: the framework's")
       ->type_name("S");
-  verb->add_option("--sample-sd", options.replicas.sample_sd,
+  subcommand
+      ->add_option("--sample-sd", options.replicas.sample_sd,
                    "Several GPUs: spread of a sample's time relative to its mean; sentences or "
                    "images of differing sizes about 0.25")
       ->type_name("SD")
       ->check(number_within(0, 2));
-  verb->add_flag("--no-fold", options.no_fold, "Simulate GPUs that are alike one by one");
-  verb->option_defaults()->group("Transformers divided among GPUs");
-  add_transformer_options(*verb, options.sharded);
-  verb->add_flag("--search", options.search,
-                 "Find the fastest division that fits, for --global-batch; what is given stays");
-  verb->option_defaults()->group("Parameter servers");
-  add_server_flags(*verb, options.servers);
-  verb->option_defaults()->group("Answer");
-  add_source_options(*verb, options.sources);
-  add_format_option(*verb, options.format);
-  verb->add_option("--dump", options.dump, "Print a stage instead: graph, kernels or program")
+  subcommand->add_flag("--no-fold", options.no_fold, "Simulate GPUs that are alike one by one");
+  subcommand->option_defaults()->group("Transformers divided among GPUs");
+  add_transformer_options(*subcommand, options.sharded);
+  subcommand->add_flag(
+      "--search", options.search,
+      "Find the fastest parallel layout that fits, for --global-batch; what is given stays");
+  subcommand->option_defaults()->group("Parameter servers");
+  add_server_flags(*subcommand, options.servers);
+  subcommand->option_defaults()->group("Report");
+  add_source_options(*subcommand, options.sources);
+  add_format_option(*subcommand, options.format);
+  subcommand->add_option("--dump", options.dump, "Print a stage instead: graph, kernels or program")
       ->type_name("STAGE")
       ->check(CLI::IsMember({"graph", "kernels", "program"}));
-  verb->add_option("--trace", options.trace,
+  subcommand
+      ->add_option("--trace", options.trace,
                    "Write the simulated steps as a trace for ui.perfetto.dev")
       ->type_name("FILE");
-  add_report_option(*verb, options.report);
-  verb->add_option("--measured", options.measured,
+  add_report_option(*subcommand, options.report);
+  subcommand
+      ->add_option("--measured", options.measured,
                    "Runs of this job that were timed (network,gpu,samples_per_s and others): they "
                    "correct the throughput")
       ->type_name("FILE");
-  verb->add_flag("--explain", options.explain, "Table by layer; of several GPUs by kernel class");
-  verb->add_flag("--largest-batch", options.largest_batch, "Find the largest batch that fits");
-  verb->add_flag("--strict", options.strict, "Exit with 1 on any warning");
-  return verb;
+  subcommand->add_flag("--explain", options.explain,
+                       "Table by layer; of several GPUs by kernel class");
+  subcommand->add_flag("--largest-batch", options.largest_batch,
+                       "Find the largest batch that fits");
+  subcommand->add_flag("--strict", options.strict, "Exit with 1 on any warning");
+  return subcommand;
 }
 
 struct PredictFlags::Parser {
   PredictOptions options;
   CLI::App app{"", "tracecast"};
-  CLI::App* verb = add_predict_verb(app, options);
+  CLI::App* subcommand = add_predict_subcommand(app, options);
 
   Parser() { add_version_flag(app); }
   [[nodiscard]] bool given(std::string_view flag) const {
-    return verb->get_option(std::string(flag))->count() > 0;
+    return subcommand->get_option(std::string(flag))->count() > 0;
   }
   /// Flags of the answer's form would be ignored.
   void parse(const std::vector<std::string>& words) {

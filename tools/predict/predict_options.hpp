@@ -28,15 +28,15 @@ struct PredictOptions {
   bool explain = false, strict = false, largest_batch = false, search = false;
 };
 
-/// Declares the verb with its flags, which are kept in `options`: that must not move.
-CLI::App* add_predict_verb(CLI::App& app, PredictOptions& options);
+/// Declares the subcommand with its flags, which are kept in `options`: that must not move.
+CLI::App* add_predict_subcommand(CLI::App& app, PredictOptions& options);
 
 /// Whether a flag stood on the command line.
 using GivenFlags = std::function<bool(std::string_view flag)>;
 
 struct SettledParallelism {
   Parallelism parallelism;
-  AnswerKind kind = AnswerKind::OneGpu;
+  ReportKind kind = ReportKind::OneGpu;
 };
 /// How the GPUs share the job, and what kind of answer that gets. Throws InputError: flags that contradict each other or could only be
 /// ignored.
@@ -60,7 +60,7 @@ class PredictFlags {
   /// there is. Throws InputError with the command's line.
   [[nodiscard]] PredictQuestion read(const std::vector<std::string>& words,
                                      const Hardware& hardware);
-  /// The same of `predict --search`: the job and what of its division is given.
+  /// The same of `predict --search`: the job and what of its parallel layout is given.
   struct Search {
     PlacedJob job;
     Sharded base;

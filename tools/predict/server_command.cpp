@@ -24,24 +24,27 @@ std::string first_flag(const ParameterServers& flags) {
 
 }  // namespace
 
-void add_server_flags(CLI::App& verb, ParameterServers& flags) {
+void add_server_flags(CLI::App& subcommand, ParameterServers& flags) {
   std::string names;
   for (const std::string& id : SpecLibrary::embedded().channel_ids())
     names += (names.empty() ? "" : ", ") + id;
-  verb.add_option("--servers", flags.servers, "Nodes that are parameter servers; others work")
+  subcommand
+      .add_option("--servers", flags.servers, "Nodes that are parameter servers; others work")
       ->type_name("S")
       ->check(whole_number(1, 1'000'000));
-  verb.add_option("--channel", flags.channel, "Between workers and servers: " + names)
+  subcommand.add_option("--channel", flags.channel, "Between workers and servers: " + names)
       ->type_name("C");
-  verb.add_option("--placement", flags.placement,
+  subcommand
+      .add_option("--placement", flags.placement,
                   "Variables on servers: bytes (balanced) or round_robin")
       ->type_name("P");
-  verb.add_option("--server-device", flags.device,
+  subcommand
+      .add_option("--server-device", flags.device,
                   "What holds a server's variables and updates them: cpu or gpu")
       ->type_name("D");
-  verb.add_option("--link", flags.link, "Network of the channel instead of the machine's")
+  subcommand.add_option("--link", flags.link, "Network of the channel instead of the machine's")
       ->type_name("ID");
-  verb.add_flag("--async", flags.asynchronous, "Workers of a parameter server do not wait");
+  subcommand.add_flag("--async", flags.asynchronous, "Workers of a parameter server do not wait");
 }
 
 bool asks_for_servers(const ParameterServers& flags, const std::string& strategy,

@@ -11,7 +11,7 @@ class App;
 namespace tracecast {
 
 /// Declares `--servers`, `--channel` and what belongs to them.
-void add_server_flags(CLI::App& verb, ParameterServers& servers);
+void add_server_flags(CLI::App& subcommand, ParameterServers& servers);
 
 /// Whether parameter servers on nodes of their own are asked for: a flag of theirs, or variables on the CPU
 /// (`--strategy ps`) on several nodes. Throws InputError: flags of theirs with another strategy, or on one node.

@@ -14,7 +14,7 @@
 namespace tracecast {
 namespace {
 
-constexpr std::string_view kNoSpread =
+constexpr std::string_view kNoUncertainty =
     "These figures have no interval: no spread of their errors is told apart from that of a step.";
 
 /// "resnet50, batch 64, GPU 0", the second of two alike with its number.
@@ -35,7 +35,7 @@ PageJson rates_of_jobs(const PageJson& jobs) {
                                   .kind = "chart",
                                   .text = "Samples a second of each job beside the others, and of "
                                           "the same job with the box to itself.",
-                                  .trust = std::string(kNoSpread)});
+                                  .trust = std::string(kNoUncertainty)});
   PageJson names = PageJson::array(), at = PageJson::array();
   PageJson together = PageJson::array(), alone = PageJson::array();
   for (std::size_t j = 0; j < jobs.size(); ++j) {
@@ -130,30 +130,30 @@ PageJson table_of_sizes(const PageJson& sizes) {
 
 }  // namespace
 
-void write_colocate_page(const PageJson& answer, const std::string& file) {
-  const PageJson& jobs = answer["jobs"];
-  const bool fits = answer["fits"].get<bool>();
+void write_colocate_page(const PageJson& report, const std::string& file) {
+  const PageJson& jobs = report["jobs"];
+  const bool fits = report["fits"].get<bool>();
   const std::string says =
       fits ? fmt::format("Together they do the work of {} jobs that have the box to themselves.",
-                         three_digits(answer["normalized_sum"].get<double>()))
+                         three_digits(report["normalized_sum"].get<double>()))
            : "They do not fit into the memory of the GPU together.";
   PageJson page = new_page(
-      {.verb = "colocate",
+      {.subcommand = "colocate",
        .title = fmt::format("{} job{} on {}", jobs.size(), jobs.size() == 1 ? "" : "s",
-                            answer["gpu"].get<std::string>()),
-       .subtitle = answer["mps"].get<bool>() ? "Kernels of all jobs overlap (CUDA MPS)."
+                            report["gpu"].get<std::string>()),
+       .subtitle = report["mps"].get<bool>() ? "Kernels of all jobs overlap (CUDA MPS)."
                                              : "Jobs take turns on the GPU, in time slices.",
-       .answer = says});
+       .report = says});
   PageJson& headline = page["headline"];
   headline = PageJson::array();
   if (fits) {
-    headline.push_back(page_fact("Jobs' worth", answer["normalized_sum"].get<double>(), "",
+    headline.push_back(page_fact("Jobs' worth", report["normalized_sum"].get<double>(), "",
                                  "sum of each one's rate over its rate alone"));
-    headline.push_back(page_fact("CPU threads busy", answer["busy_threads"].get<double>(), "",
+    headline.push_back(page_fact("CPU threads busy", report["busy_threads"].get<double>(), "",
                                  fmt::format("each at {:.0f} % of a core of its own",
-                                             100 * answer["cpu_speed"].get<double>())));
+                                             100 * report["cpu_speed"].get<double>())));
   }
-  headline.push_back(page_fact("Device memory", answer["device_memory_bytes"].get<double>(), "B",
+  headline.push_back(page_fact("Device memory", report["device_memory_bytes"].get<double>(), "B",
                                fits ? "of the fullest GPU" : "more than the GPU has"));
   page["sections"] = PageJson::array();
   if (fits) page["sections"].push_back(rates_of_jobs(jobs));
@@ -161,21 +161,21 @@ void write_colocate_page(const PageJson& answer, const std::string& file) {
   write_page(std::move(page), file);
 }
 
-void write_collectives_page(const PageJson& answer, const std::string& file) {
-  const PageJson& sizes = answer["sizes"];
+void write_collectives_page(const PageJson& report, const std::string& file) {
+  const PageJson& sizes = report["sizes"];
   const auto largest =
       std::max_element(sizes.begin(), sizes.end(), [](const PageJson& a, const PageJson& b) {
         return a["size_bytes"].get<double>() < b["size_bytes"].get<double>();
       });
   const double bus = largest == sizes.end() ? 0 : (*largest)["bus_gb_per_s"].get<double>();
-  const std::string collective = answer["collective"].get<std::string>();
+  const std::string collective = report["collective"].get<std::string>();
   PageJson page = new_page(
-      {.verb = "collectives",
-       .title = fmt::format("{} of {} GPUs", collective, answer["gpus"].get<std::int64_t>()),
-       .subtitle = fmt::format("{} on {} node{}", answer["library"].get<std::string>(),
-                               answer["nodes"].get<std::int64_t>(),
-                               answer["nodes"].get<std::int64_t>() == 1 ? "" : "s"),
-       .answer = fmt::format("The largest buffer moves at {} GB/s of bus bandwidth.",
+      {.subcommand = "collectives",
+       .title = fmt::format("{} of {} GPUs", collective, report["gpus"].get<std::int64_t>()),
+       .subtitle = fmt::format("{} on {} node{}", report["library"].get<std::string>(),
+                               report["nodes"].get<std::int64_t>(),
+                               report["nodes"].get<std::int64_t>() == 1 ? "" : "s"),
+       .report = fmt::format("The largest buffer moves at {} GB/s of bus bandwidth.",
                              three_digits(bus))});
   page["headline"] = PageJson::array();
   if (largest != sizes.end()) {
@@ -184,14 +184,14 @@ void write_collectives_page(const PageJson& answer, const std::string& file) {
     page["headline"].push_back(
         page_fact("Its time", (*largest)["time_us"].get<double>() * 1e-6, "s"));
   }
-  page["assumptions"] = answer["assumptions"];
+  page["assumptions"] = report["assumptions"];
   page["sections"] = PageJson::array();
   page["sections"].push_back(
       by_size({.id = "bandwidth",
                .title = "Bandwidth by size",
                .kind = "chart",
                .text = "As nccl-tests shows it: size over time, and the same counted on the bus.",
-               .trust = std::string(kNoSpread)},
+               .trust = std::string(kNoUncertainty)},
               sizes, {{"label", "bandwidth"}, {"unit", "B/s"}, {"min", 0}},
               {{"bus_gb_per_s", "bus"}, {"algorithm_gb_per_s", "size over time"}}, 1e9));
   page["sections"].push_back(by_size({.id = "time",
@@ -201,8 +201,8 @@ void write_collectives_page(const PageJson& answer, const std::string& file) {
                                      sizes, {{"label", "time"}, {"unit", "s"}, {"log", true}},
                                      {{"time_us", "time"}, {"latency_us", "latency"}}, 1e-6));
   page["sections"].push_back(table_of_sizes(sizes));
-  if (answer.contains("cluster")) {
-    const PageJson& cluster = answer["cluster"];
+  if (report.contains("cluster")) {
+    const PageJson& cluster = report["cluster"];
     page["inputs"] = {
         {{"kind", "cluster"}, {"name", cluster["name"]}, {"sha256", cluster["sha256"]}}};
   }

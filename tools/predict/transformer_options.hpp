@@ -15,7 +15,7 @@ struct TransformerOptions : Sharded {
 };
 
 /// Declares `--tp`, `--pp`, `--dp`, `--micro-batch` and so on.
-void add_transformer_options(CLI::App& verb, TransformerOptions& options);
+void add_transformer_options(CLI::App& subcommand, TransformerOptions& options);
 
 /// With `explains` also the table by piece: embedding, layer, head. CSV has that table alone then.
 [[nodiscard]] std::string report_sharded_text(const ShardedStep& job, bool explains);

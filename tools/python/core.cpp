@@ -17,14 +17,14 @@
 #include "sim/base/file.hpp"
 #include "sim/job/predictor.hpp"
 #include "sim/job/roofline.hpp"
-#include "sim/plan/division_search.hpp"
+#include "sim/plan/layout_search.hpp"
 #include "sim/store/query.hpp"
 #include "tools/command/captured_output.hpp"
 #include "tools/command/run_command.hpp"
 #include "tools/command/version.hpp"
 #include "tools/plan/fingerprint.hpp"
 #include "tools/predict/predict_options.hpp"
-#include "tools/sweep/answer_columns.hpp"
+#include "tools/sweep/result_columns.hpp"
 #include "tools/sweep/run.hpp"
 
 namespace py = pybind11;
@@ -35,7 +35,7 @@ namespace {
 using Words = std::vector<std::string>;
 using Unlocked = py::call_guard<py::gil_scoped_release>;
 
-/// Hardware and where it came from, so that verbs can be asked with the same.
+/// Hardware and where it came from, so that subcommands can be asked with the same.
 struct PyHardware {
   SourceOptions sources;
   Hardware hardware;
@@ -60,7 +60,7 @@ py::object to_python(const store::Value& value) {
       value);
 }
 
-using Answer = std::shared_ptr<const Forecast>;
+using Report = std::shared_ptr<const Forecast>;
 
 struct PyPredictor {
   explicit PyPredictor(const PyHardware& from) : hardware(from), predictor(from.hardware) {}
@@ -73,7 +73,7 @@ PredictFlags& flags() {
   return flags;
 }
 
-Answer predict(const PyPredictor& p, const Words& words) {
+Report predict(const PyPredictor& p, const Words& words) {
   const PredictQuestion question = flags().read(words, p.hardware.hardware);
   return std::make_shared<const Forecast>(
       p.predictor.predict(question.job, question.job, question.parallelism));
@@ -164,14 +164,14 @@ py::dict throughput(const PyPredictor& p, const std::vector<Words>& job_words,
 py::tuple to_tuple(const Interval& i) { return py::make_tuple(i.value, i.low, i.high); }
 
 py::list search(const PyPredictor& p, const Words& words, bool exhaustive) {
-  plan::DivisionSearch found;
+  plan::LayoutSearch found;
   {
     const py::gil_scoped_release unlocked;
     const PredictFlags::Search asked = flags().read_search(words);
-    found = plan::search_divisions(p.predictor, asked.job, asked.job, asked.base, exhaustive);
+    found = plan::search_layouts(p.predictor, asked.job, asked.job, asked.base, exhaustive);
   }
-  py::list divisions;
-  for (const plan::Division& d : found.divisions) {
+  py::list parallel_layouts;
+  for (const plan::ParallelLayout& d : found.parallel_layouts) {
     py::dict fields;
     fields["tp"] = d.tensor;
     fields["pp"] = d.pipeline;
@@ -187,9 +187,9 @@ py::list search(const PyPredictor& p, const Words& words, bool exhaustive) {
     fields["capacity_bytes"] = d.capacity.in_bytes();
     fields["fits"] = d.fits;
     fields["bottleneck"] = d.bottleneck;
-    divisions.append(fields);
+    parallel_layouts.append(fields);
   }
-  return divisions;
+  return parallel_layouts;
 }
 
 constexpr std::uint64_t kMostGridBytes = 1 << 20;
@@ -231,7 +231,7 @@ py::dict sweep(const PyPredictor& p, const std::optional<std::string>& text,
   fields["points"] = summary.points;
   fields["known"] = summary.known;
   fields["predicted"] = summary.predicted;
-  fields["answered"] = summary.answered;
+  fields["reported"] = summary.reported;
   fields["too_large"] = summary.too_large;
   fields["refused"] = summary.refused;
   fields["bugs"] = summary.bugs;
@@ -270,7 +270,7 @@ py::tuple query(const std::string& file, const std::string& sql, std::uint64_t l
 std::tuple<int, std::string, std::string> run(const Words& words) {
   CapturedOutput output;
   const int code = run_command(words);
-  return {code, output.answer, output.talk};
+  return {code, output.report, output.talk};
 }
 
 py::dict gpu_of(const PyHardware& hardware, const std::string& word) {

@@ -86,8 +86,8 @@ std::string inert(std::string_view json) {
 
 }  // namespace
 
-void add_report_option(CLI::App& verb, std::string& file) {
-  verb.add_option("--report", file, "Write the answer as a page with charts, one HTML file")
+void add_report_option(CLI::App& subcommand, std::string& file) {
+  subcommand.add_option("--report", file, "Write the answer as a page with charts, one HTML file")
       ->type_name("FILE");
 }
 
@@ -117,10 +117,10 @@ void write_page(PageJson page, const std::string& file) {
 PageJson new_page(const PageHead& head) {
   return {{"schema", "tracecast.page/" + std::to_string(kSchema)},
           {"version", kVersion},
-          {"verb", head.verb},
+          {"subcommand", head.subcommand},
           {"title", head.title},
           {"subtitle", head.subtitle},
-          {"answer", head.answer},
+          {"report", head.report},
           {"headline", PageJson::array()},
           {"sections", PageJson::array()}};
 }
@@ -187,7 +187,7 @@ PageJson PageTrack::json(std::string_view group, std::string_view name) const {
           {"length", lengths_}, {"name_of", names_}, {"class_of", kinds_}};
 }
 
-PageJson page_spread(std::string_view name, std::vector<double> values) {
+PageJson page_uncertainty(std::string_view name, std::vector<double> values) {
   constexpr std::size_t kMostPoints = 2000;
   std::sort(values.begin(), values.end());
   const std::size_t stride = values.size() / kMostPoints + 1;

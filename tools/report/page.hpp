@@ -21,8 +21,8 @@ namespace tracecast {
 
 using PageJson = nlohmann::ordered_json;
 
-/// Adds --report FILE to a verb.
-void add_report_option(CLI::App& verb, std::string& file);
+/// Adds --report FILE to a subcommand.
+void add_report_option(CLI::App& subcommand, std::string& file);
 /// Throws InputError, in a line, where `file` cannot become a page: "-", or this build has none. Nothing for no file.
 void check_report(std::string_view file);
 /// Writes the page beside `file` and renames it. Whatever bytes its texts hold, they stay text. Throws InputError when it
@@ -31,9 +31,9 @@ void write_page(PageJson page, const std::string& file);
 
 /// What stands above all sections.
 struct PageHead {
-  std::string_view verb;
+  std::string_view subcommand;
   std::string title, subtitle;
-  std::string answer;  ///< the answer as a sentence
+  std::string report;  ///< the answer as a sentence
 };
 /// A page without facts and sections: `headline` and `sections` are lists to be added to.
 [[nodiscard]] PageJson new_page(const PageHead& head);
@@ -86,7 +86,7 @@ class PageTrack {
   std::int64_t before_ = 0;
 };
 /// Share of `values` that are at most so great, as a line of steps; of many values every so many-th.
-[[nodiscard]] PageJson page_spread(std::string_view name, std::vector<double> values);
+[[nodiscard]] PageJson page_uncertainty(std::string_view name, std::vector<double> values);
 
 /// What ran when, at most `most` slices: of more the first ones, which it says. Names as in the timeline.
 [[nodiscard]] PageJson page_timeline(const SectionHead& head, const Timeline& timeline,

@@ -49,13 +49,13 @@ std::string subtitle_of(const Forecast& f) {
   std::string text = fmt::format("{}, batch {}{}, {}, {}", f.phase, f.batch_per_gpu,
                                  f.gpus > 1 ? " per GPU" : "", f.precision, f.framework);
   if (!f.optimizer.empty()) text += ", " + f.optimizer;
-  if (!f.division.empty()) text += ", " + f.division;
+  if (!f.parallel_layout.empty()) text += ", " + f.parallel_layout;
   if (!f.machine.empty()) text += ", on " + f.machine;
   if (!f.host_cpu.empty()) text += ", host " + f.host_cpu;
   return text;
 }
 
-std::string answer_of(const Forecast& f) {
+std::string report_of(const Forecast& f) {
   const bool counts_tokens = f.throughput_tokens_per_s.has_value();
   const Interval& rate = counts_tokens ? *f.throughput_tokens_per_s : f.throughput_samples_per_s;
   const std::string_view unit = counts_tokens ? "tokens/s" : "samples/s";
@@ -440,7 +440,7 @@ struct Details {
     timeline(
         many_gpus_timeline(many.step, many.kind_of, many.groups.size() == 1 ? d.job.gpu.name : ""),
         "A step of every GPU: stretches between gradients that get ready, and their "
-        "exchange.");
+        "communication.");
     if (!many.step.busiest.empty()) sections.push_back(links_section(many));
     add_one_gpu(sections, d.job, many.one_gpu, trust + " Of one GPU alone.");
     sections.push_back(memory_section(forecast));
@@ -464,10 +464,10 @@ struct Details {
 
 PageJson forecast_page(const Forecast& f, const ScalingCurve& scaling) {
   const std::string place = f.gpus == 1 ? f.gpu : fmt::format("{} x {}", f.gpus, f.gpu);
-  PageJson page = new_page({.verb = "predict",
+  PageJson page = new_page({.subcommand = "predict",
                             .title = fmt::format("{} on {}", f.network, place),
                             .subtitle = subtitle_of(f),
-                            .answer = answer_of(f)});
+                            .report = report_of(f)});
   add_headline(page, f);
   page["basis"] = PageJson::array();
   for (const StepPart& part : f.by_basis) {

@@ -47,7 +47,7 @@ void add_rates(std::string& page, const Interval& samples_per_s, const Interval&
                                            const MemoryAdvice& advice);
 [[nodiscard]] std::string report_many_csv(const ResolvedJob& job, const ManyGpus& many,
                                           const MemoryAdvice& advice);
-/// What each kind of rank computes and what is exchanged when, one line per span of a step.
+/// What each kind of rank computes and what is communicated when, one line per span of a step.
 [[nodiscard]] std::string dump_many_program(const ManyGpus& many);
 
 }  // namespace tracecast

@@ -51,10 +51,10 @@ std::string explain_text(const ResolvedJob& job, const Prediction& prediction) {
   };
   line("layer", "   ", "shape", "GFLOP", "MB", "F/B", "algo", "k", "bnd", "us", "basis");
   for (const LayerRow& row : layer_table(job, prediction)) {
-    line(row.name, short_pass(row.pass), row.shape, narrow(row.flops.in_gflop(), 5),
-         narrow(row.bytes.in_mb(), 5), narrow(row.intensity(), 4), short_algorithm(row.algorithm),
-         fmt::format("{}", row.num_kernels), row.bound, narrow(row.time.in_us(), 6),
-         row.basis.substr(0, 5));
+    line(row.name, short_pass(row.pass), row.shape, low_precision(row.flops.in_gflop(), 5),
+         low_precision(row.bytes.in_mb(), 5), low_precision(row.intensity(), 4),
+         short_algorithm(row.algorithm), fmt::format("{}", row.num_kernels), row.bound,
+         low_precision(row.time.in_us(), 6), row.basis.substr(0, 5));
   }
   return text;
 }

@@ -80,8 +80,8 @@ Json scaling_json(const ManyGpus& many) {
           {"parts", parts},
           {"buckets", many.step.num_buckets},
           {"ranks_simulated", many.step.ranks_simulated},
-          {"exchanged_bytes", many.step.exchanged.in_bytes()},
-          {"exchange_time_s", many.step.exchange_busy.in_s()},
+          {"communicated_bytes", many.step.communicated.in_bytes()},
+          {"communication_time_s", many.step.communication_busy.in_s()},
           {"exposed_share", many.step.exposed},
           {"slowed_by_collectives_s", many.step.slowed.in_s()},
           {"ranks", groups},
@@ -108,9 +108,9 @@ std::string report_many_text(const ResolvedJob& job, const ManyGpus& many,
   if (const std::string memory = memory_headline(many.memory, advice); !memory.empty())
     add_line(page, "Memory", memory);
   add_line(page, "Network",
-           fmt::format("{}: {} parameters, {}B of gradients to exchange", job.forward->name,
+           fmt::format("{}: {} parameters, {}B of gradients to communicate", job.forward->name,
                        short_count(static_cast<double>(job.forward->parameter_count())),
-                       short_count(many.step.exchanged.in_bytes())));
+                       short_count(many.step.communicated.in_bytes())));
   add_line(page, "GPUs",
            fmt::format("{} on {} node{}: {}{}", many.fabric.num_ranks(), many.fabric.num_nodes(),
                        many.fabric.num_nodes() == 1 ? "" : "s", groups_text(many),
@@ -129,10 +129,10 @@ std::string report_many_text(const ResolvedJob& job, const ManyGpus& many,
   page += '\n';
   add_parts(page, many);
   page += '\n';
-  if (many.step.exchange_busy > Seconds(0)) {
-    add_line(page, "Exchange",
+  if (many.step.communication_busy > Seconds(0)) {
+    add_line(page, "Communication",
              fmt::format("{} buckets, {} ms on the way, {} of it hidden by nothing",
-                         many.step.num_buckets, three_digits(many.step.exchange_busy.in_ms()),
+                         many.step.num_buckets, three_digits(many.step.communication_busy.in_ms()),
                          percent(many.step.exposed)));
   }
   if (many.input) {
@@ -226,7 +226,7 @@ std::string dump_many_program(const ManyGpus& many) {
   for (const RankSpan& span : many.step.timeline) {
     text += fmt::format(
         "{:>12.3f}  {:>12.3f}  {}  {}\n", span.start.in_us(), span.end.in_us(),
-        fit(span.kind ? many.groups[*span.kind].gpu : "exchange", 13, 28),
+        fit(span.kind ? many.groups[*span.kind].gpu : "communication", 13, 28),
         span.kind ? fmt::format("segment {}", span.index) : fmt::format("bucket {}", span.index));
   }
   return text;

@@ -64,19 +64,20 @@ std::string describe(const ParallelPlan& p) {
 /// By piece of the network, one micro-batch on one rank.
 void add_pieces(std::string& page, const TransformerPrediction& p) {
   page += fmt::format("\n{}{:>6}{:>11}{:>11}{:>12}{:>10}\n", fit("One rank, one micro-batch", 26),
-                      "count", "forward ms", "backward", "exchanges", "kept MiB");
+                      "count", "forward ms", "backward", "communications", "kept MiB");
   for (const PieceTimes& piece : p.pieces) {
-    page += fmt::format("  {}{:>6}{:>11}{:>11}{:>12}{:>10}\n", fit(piece.name, 24, 2), piece.count,
-                        three_digits(piece.forward.in_ms()), three_digits(piece.backward.in_ms()),
-                        three_digits(piece.exchanges.in_ms()), three_digits(piece.kept.in_mib()));
+    page +=
+        fmt::format("  {}{:>6}{:>11}{:>11}{:>12}{:>10}\n", fit(piece.name, 24, 2), piece.count,
+                    three_digits(piece.forward.in_ms()), three_digits(piece.backward.in_ms()),
+                    three_digits(piece.communications.in_ms()), three_digits(piece.kept.in_mib()));
   }
 }
 
 std::string pieces_csv(const TransformerPrediction& p) {
-  std::string text = "piece,count,parameters,forward_s,backward_s,exchanges_s,kept_bytes\n";
+  std::string text = "piece,count,parameters,forward_s,backward_s,communications_s,kept_bytes\n";
   for (const PieceTimes& piece : p.pieces) {
     text += csv_line(piece.name, piece.count, piece.parameters, piece.forward.in_s(),
-                     piece.backward.in_s(), piece.exchanges.in_s(), piece.kept.in_bytes());
+                     piece.backward.in_s(), piece.communications.in_s(), piece.kept.in_bytes());
   }
   return text;
 }
@@ -108,7 +109,7 @@ std::string report_sharded_text(const ShardedStep& job, bool explains) {
   if (const std::string nics = nics_text(job.nics); !nics.empty()) add_line(page, "NICs", nics);
   add_line(page, "Job",
            fmt::format("train, {}, {}, {}", job.precision, job.optimizer, job.software.name));
-  add_line(page, "Division", describe(job.plan));
+  add_line(page, "ParallelLayout", describe(job.plan));
   add_line(page, "Batch", describe_batch(job.plan));
   for (const std::string& assumption : job.assumptions) add_line(page, "Assumed", assumption);
   for (const std::string& warning : job.warnings) add_line(page, "Warning", warning);
@@ -172,7 +173,7 @@ std::string report_sharded_json(const ShardedStep& job, bool explains) {
   using Json = nlohmann::ordered_json;
   const TransformerPrediction& p = job.prediction;
   const ParallelPlan& plan = job.plan;
-  Json json{{"schema", "tracecast.predict_divided/" + std::to_string(kSchema)},
+  Json json{{"schema", "tracecast.predict_sharded/" + std::to_string(kSchema)},
             {"version", kVersion},
             {"inputs", Json::array()},
             {"seed", 0},  // nothing is drawn at random
@@ -247,7 +248,7 @@ std::string report_sharded_json(const ShardedStep& job, bool explains) {
                                 {"parameters", piece.parameters},
                                 {"forward_s", piece.forward.in_s()},
                                 {"backward_s", piece.backward.in_s()},
-                                {"exchanges_s", piece.exchanges.in_s()},
+                                {"communications_s", piece.communications.in_s()},
                                 {"kept_bytes", piece.kept.in_bytes()}});
     }
   }

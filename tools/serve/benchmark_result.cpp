@@ -171,7 +171,7 @@ void use_load_of(const BenchmarkResult& result, std::string_view where, ServingL
   load.output = std::llround(*result.output);
   load.per_second.reset();
   load.concurrency.reset();
-  // A rate with a bound on what is in flight is a closed loop where the bound holds it: the rate alone is told then.
+  // A rate with a bound on what is in flight is a closed loop where the bound holds it: the rate alone is reported then.
   if (result.per_second)
     load.per_second = result.per_second;
   else if (result.concurrency)

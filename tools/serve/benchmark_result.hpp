@@ -21,7 +21,7 @@ struct BenchmarkResult {
   std::string network;  ///< as it names it; may be empty
   MeasuredLatency first_ms, token_ms, gap_ms, whole_ms;
   std::optional<double> tokens_per_s;  ///< of answers
-  // The load, as far as it is told.
+  // The load, as far as it is reported.
   std::optional<double> per_second;
   std::optional<std::int64_t> concurrency;
   std::optional<std::int64_t> requests;

@@ -33,7 +33,7 @@ std::vector<IdleServeFlags> idle_serve_flags(const ServeContext& c) {
        simulated},
       {sweep,
        {"--tp", "--requests", "--price-per-hour", "--per-request"},
-       "--sweep, which tries divisions and loads of its own",
+       "--sweep, which tries parallel layouts and loads of its own",
        "one load: --concurrency, --rate ..."},
       {!arrives,
        {"--arrivals"},

@@ -74,7 +74,7 @@ double ms_of(const char* flag, const std::string& text) {
 
 /// The file of --measured and the load it was measured at.
 void read_measured(const ServeOptions& o, ServeQuestion& question) {
-  MeasuredRunAnswer run;
+  MeasuredRunReport run;
   run.result = read_benchmark_result(read_file(o.measured, kMostResult), o.measured);
   run.load = o.load;
   use_load_of(run.result, o.measured, run.load);
@@ -87,14 +87,14 @@ void read_measured(const ServeOptions& o, ServeQuestion& question) {
 /// What the measured run says of steps there: the answer to it, and the factors that would make it the measured one.
 void compare_measured(const ServeOptions& o, ServeQuestion& question, const Hardware& hardware,
                       Served& served) {
-  MeasuredRunAnswer& run = *question.measured;
+  MeasuredRunReport& run = *question.measured;
   ServingJob job = question.job;
   Place place = o.place;
   if (!o.measured_place.gpu.empty()) place.gpu = o.measured_place.gpu;
   if (o.measured_gpus > 0) place.gpus = o.measured_gpus;
   if (o.measured_tensor > 0) job.tensor = o.measured_tensor;
   Served there(job, place, hardware);
-  run.predicted = there.answer(run.load);
+  run.predicted = there.report(run.load);
   ServedMeasurement measured;
   measured.load = run.load;
   measured.first_ms = run.result.first_ms.mean;
@@ -128,14 +128,14 @@ std::string load_flag(const ServeOptions& o) {
 }
 
 /// Refuses what was given and could change nothing.
-void refuse_unused(const ServeOptions& o, const CLI::App& verb) {
+void refuse_unused(const ServeOptions& o, const CLI::App& subcommand) {
   const ServeContext context{.load = load_flag(o),
                              .drafts = o.job.drafted > 0,
                              .swaps = to_lower(o.job.preemption) == "swap",
                              .shares_prefix = o.load.shared_prefix > 0,
                              .is_measured = !o.measured.empty()};
-  refuse_idle_serve_flags(context,
-                          [&](std::string_view flag) { return verb.count(std::string(flag)) > 0; });
+  refuse_idle_serve_flags(
+      context, [&](std::string_view flag) { return subcommand.count(std::string(flag)) > 0; });
 }
 
 void read_load(ServeOptions& o, ServeQuestion& question) {
@@ -174,7 +174,7 @@ void read_load(ServeOptions& o, ServeQuestion& question) {
   }
 }
 
-std::string page_of(const std::string& format, const ServeQuestion& q, const ServingAnswer& a) {
+std::string page_of(const std::string& format, const ServeQuestion& q, const ServingReport& a) {
   return format == "json" ? serve_json(q, a) : format == "csv" ? serve_csv(q, a) : serve_text(q, a);
 }
 
@@ -198,25 +198,25 @@ int sweep(const ServeOptions& o, const ServeQuestion& question, const Hardware& 
       q.load.concurrency = load;
       q.load.requests = steady_requests(load);
       q.load.intervals = false;
-      points.push_back({o.gpus, tensor, load, served->answer(q.load)});
+      points.push_back({o.gpus, tensor, load, served->report(q.load)});
       say_progress(fmt::format("tp {} in flight {}", tensor, load));
-      if (!points.back().answer.fits) break;
+      if (!points.back().report.fits) break;
     }
   }
   say_progress("");
   mark_front(points);
   if (!o.report.empty()) write_front_page(question, points, o.report);
-  write_answer(o.format == "json"  ? front_json(question, points)
+  write_report(o.format == "json"  ? front_json(question, points)
                : o.format == "csv" ? front_csv(points)
                                    : front_text(question, points));
-  return std::any_of(points.begin(), points.end(), [](const auto& p) { return p.answer.fits; })
+  return std::any_of(points.begin(), points.end(), [](const auto& p) { return p.report.fits; })
              ? kExitDone
              : kExitNo;
 }
 
-ServeQuestion question_of(ServeOptions& o, const CLI::App& verb) {
+ServeQuestion question_of(ServeOptions& o, const CLI::App& subcommand) {
   ServeQuestion question;
-  refuse_unused(o, verb);
+  refuse_unused(o, subcommand);
   read_load(o, question);
   o.place.gpus = o.gpus;
   if (o.tokens_per_step > 0) o.job.tokens_per_step = o.tokens_per_step;
@@ -230,42 +230,42 @@ ServeQuestion question_of(ServeOptions& o, const CLI::App& verb) {
   return question;
 }
 
-int serve_command(ServeOptions& o, const CLI::App& verb) {
+int serve_command(ServeOptions& o, const CLI::App& subcommand) {
   check_report(o.report);
-  ServeQuestion question = question_of(o, verb);
+  ServeQuestion question = question_of(o, subcommand);
   const Hardware hardware = load_hardware(o.sources);
   if (o.sweep) return sweep(o, question, hardware);
   Served served(o.job, o.place, hardware);
   if (question.measured) compare_measured(o, question, hardware, served);
-  ServingAnswer answer;
+  ServingReport report;
   if (!o.find.empty()) {
     Served::Found found = served.find_rate(o.load, question.ttft_ms, question.tpot_ms);
     question.found_rate = found.per_second;
     question.load.per_second = found.per_second;
-    answer = std::move(found.answer);
+    report = std::move(found.report);
     if ((!o.report.empty() || !o.per_request.empty()) && found.per_second > 0)
-      answer = served.answer(question.load, true);
+      report = served.report(question.load, true);
   } else {
     const bool keeps = !o.per_request.empty() || !o.report.empty();
     if (keeps && !o.load.trace && o.load.requests > kMostKept)
       throw InputError("--requests", fmt::format("{}", o.load.requests),
                        fmt::format("at most {} with --per-request or --report", kMostKept));
-    answer = served.answer(o.load, keeps);
+    report = served.report(o.load, keeps);
   }
   if (!o.per_request.empty()) {
     refuse_standard_output("--per-request", o.per_request);
-    write_requests_csv(o.per_request, answer);
+    write_requests_csv(o.per_request, report);
   }
-  if (!o.report.empty()) write_serve_page(question, answer, o.report);
-  write_answer(page_of(o.format, question, answer));
+  if (!o.report.empty()) write_serve_page(question, report, o.report);
+  write_report(page_of(o.format, question, report));
   const bool found_none = question.found_rate && !(*question.found_rate > 0);
-  return answer.fits && !found_none ? kExitDone : kExitNo;
+  return report.fits && !found_none ? kExitDone : kExitNo;
 }
 
-void add_sharing(CLI::App& verb, ServeOptions& o) {
+void add_sharing(CLI::App& subcommand, ServeOptions& o) {
   const auto count = [&](const char* flag, std::int64_t& value, const char* text,
                          std::int64_t least) {
-    verb.add_option(flag, value, text)
+    subcommand.add_option(flag, value, text)
         ->type_name("N")
         ->check(whole_number(least, 1'000'000) & CLI::Range(least, std::int64_t{1'000'000}));
   };
@@ -278,97 +278,110 @@ void add_sharing(CLI::App& verb, ServeOptions& o) {
   count("--max-sequences", o.sequences, "Sequences at once; else the engine's", 1);
   count("--graph-tokens", o.graph_tokens,
         "Steps with prompts of up to so many tokens run in captured graphs; else the engine's", 0);
-  verb.add_option("--context", o.context,
+  subcommand
+      .add_option("--context", o.context,
                   "Most tokens of a request, input and output; else as the network's configuration "
                   "says")
       ->type_name("N")
       ->check(whole_number(1, 1 << 25) & CLI::Range(1, 1 << 25));
-  verb.add_option("--memory-share", o.memory_share, "Of the board that the engine takes")
+  subcommand.add_option("--memory-share", o.memory_share, "Of the board that the engine takes")
       ->type_name("SHARE")
       ->check(number_within(0.01, 1));
-  verb.add_option("--engine", o.job.engine, "vllm, sglang, tensorrt_llm, ideal, or a profile's id")
+  subcommand
+      .add_option("--engine", o.job.engine, "vllm, sglang, tensorrt_llm, ideal, or a profile's id")
       ->type_name("E")
       ->capture_default_str();
-  verb.add_option("--engine-version", o.job.engine_version, "Such as 0.11; else the newest")
+  subcommand.add_option("--engine-version", o.job.engine_version, "Such as 0.11; else the newest")
       ->type_name("V");
-  verb.add_option("--precision", o.job.precision,
+  subcommand
+      .add_option("--precision", o.job.precision,
                   "bf16, fp8, fp8_block, nvfp4, mxfp4, int8, int8_wo, int4_wo")
       ->type_name("P")
       ->capture_default_str();
-  verb.add_option("--kv-precision", o.job.kv_precision, "bf16 or fp8")->type_name("P");
-  verb.add_option("--preemption", o.job.preemption,
+  subcommand.add_option("--kv-precision", o.job.kv_precision, "bf16 or fp8")->type_name("P");
+  subcommand
+      .add_option("--preemption", o.job.preemption,
                   "Who has to go computes again, or swaps its cache to the host: recompute, swap")
       ->type_name("P")
       ->capture_default_str();
-  verb.add_option("--swap-gib", o.job.swap_gib, "Of the host for that, per GPU")
+  subcommand.add_option("--swap-gib", o.job.swap_gib, "Of the host for that, per GPU")
       ->type_name("GIB")
       ->check(number_within(0, 1e5))
       ->capture_default_str();
-  verb.add_option("--router", o.job.router, "round_robin, least_loaded, prefix_aware or prefix")
+  subcommand
+      .add_option("--router", o.job.router, "round_robin, least_loaded, prefix_aware or prefix")
       ->type_name("R")
       ->capture_default_str();
-  verb.add_option("--draft-tokens", o.job.drafted, "That a draft proposes each step")
+  subcommand.add_option("--draft-tokens", o.job.drafted, "That a draft proposes each step")
       ->type_name("N")
       ->check(whole_number(0, 64) & CLI::Range(0, 64));
-  verb.add_option("--draft-acceptance", o.job.accepted, "Share of them that is kept")
+  subcommand.add_option("--draft-acceptance", o.job.accepted, "Share of them that is kept")
       ->type_name("SHARE")
       ->check(number_within(0, 1));
-  verb.add_option("--draft-network", o.job.draft_network, "What proposes them; else at no cost")
+  subcommand
+      .add_option("--draft-network", o.job.draft_network, "What proposes them; else at no cost")
       ->type_name("NETWORK");
 }
 
-void add_load(CLI::App& verb, ServeOptions& o) {
+void add_load(CLI::App& subcommand, ServeOptions& o) {
   const auto count = [&](const char* flag, std::int64_t& value, const char* text,
                          std::int64_t most) {
-    return verb.add_option(flag, value, text)
+    return subcommand.add_option(flag, value, text)
         ->type_name("N")
         ->check(whole_number(1, most) & CLI::Range(std::int64_t{1}, most));
   };
   count("--input", o.load.input, "Tokens of a prompt", 1 << 24);
   count("--output", o.load.output, "Tokens of an answer", 1 << 24);
-  verb.add_option("--least-share", o.load.least_share,
+  subcommand
+      .add_option("--least-share", o.load.least_share,
                   "Lengths are drawn evenly between this share of them and the whole")
       ->type_name("SHARE")
       ->check(number_within(0, 1));
-  verb.add_option("--shared-prefix", o.load.shared_prefix, "Tokens that all prompts begin with")
+  subcommand
+      .add_option("--shared-prefix", o.load.shared_prefix, "Tokens that all prompts begin with")
       ->type_name("T")
       ->check(whole_number(0, 1 << 24) & CLI::Range(0, 1 << 24));
-  count("--prefixes", o.load.prefixes, "Different beginnings, drawn evenly", 1 << 30);
+  count("--prefixes", o.load.prefixes, "Different prefixes, drawn evenly", 1 << 30);
   count("--batch", o.batch, "One batch, all prompts at once", 1'000'000);
   count("--concurrency", o.concurrency, "Requests in flight: each answer lets the next in",
         1'000'000);
-  verb.add_option("--rate", o.rate, "Requests that arrive, as 4/s")->type_name("R");
-  verb.add_option("--arrivals", o.load.arrivals, "poisson, bursty or even")->type_name("A");
-  verb.add_option("--trace", o.trace, "Requests, CSV: arrival_s, input_tokens, output_tokens")
+  subcommand.add_option("--rate", o.rate, "Requests that arrive, as 4/s")->type_name("R");
+  subcommand.add_option("--arrivals", o.load.arrivals, "poisson, bursty or even")->type_name("A");
+  subcommand
+      .add_option("--trace", o.trace, "Requests, CSV: arrival_s, input_tokens, output_tokens")
       ->type_name("FILE");
-  verb.add_option("--find", o.find, "rate: the load that stays within --ttft and --tpot (p90)")
+  subcommand
+      .add_option("--find", o.find, "rate: the load that stays within --ttft and --tpot (p90)")
       ->type_name("WHAT");
-  verb.add_option("--ttft", o.ttft, "Limit to the first token, as 500ms")->type_name("T");
-  verb.add_option("--tpot", o.tpot, "Limit per output token, as 30ms")->type_name("T");
-  verb.add_flag("--sweep", o.sweep, "Tokens/s a GPU against a user, over --tp and load");
-  verb.add_option("--disaggregate", o.load.disaggregate,
+  subcommand.add_option("--ttft", o.ttft, "Limit to the first token, as 500ms")->type_name("T");
+  subcommand.add_option("--tpot", o.tpot, "Limit per output token, as 30ms")->type_name("T");
+  subcommand.add_flag("--sweep", o.sweep, "Tokens/s a GPU against a user, over --tp and load");
+  subcommand
+      .add_option("--disaggregate", o.load.disaggregate,
                   "Phases on their own GPUs: prefill=2xh100,decode=4xh200")
       ->type_name("SPEC");
   count("--requests", o.requests,
         "Requests that are simulated; else 1000, and 20 times those in flight", 1'000'000'000);
-  verb.add_option("--warm-up", o.load.warm_up, "Share of them that is not measured")
+  subcommand.add_option("--warm-up", o.load.warm_up, "Share of them that is not measured")
       ->type_name("SHARE")
       ->check(number_within(0, 0.9));
-  verb.add_option("--seed", o.seed, "Of arrivals and lengths")
+  subcommand.add_option("--seed", o.seed, "Of arrivals and lengths")
       ->type_name("SEED")
       ->check(whole_number(0, 1'000'000'000) & CLI::Range(0, 1'000'000'000));
-  verb.add_flag("--no-intervals", o.no_intervals, "One simulation instead of three");
+  subcommand.add_flag("--no-intervals", o.no_intervals, "One simulation instead of three");
 }
 
-void add_measured_options(CLI::App& verb, ServeOptions& o) {
-  verb.add_option("--measured", o.measured,
+void add_measured_options(CLI::App& subcommand, ServeOptions& o) {
+  subcommand
+      .add_option("--measured", o.measured,
                   "Result of vllm bench serve or genai-perf (JSON): compared, and corrects the "
                   "answer; its load where no other is given")
       ->type_name("FILE");
-  verb.add_option("--measured-gpu", o.measured_place.gpu, "Where it was measured; else --gpu")
+  subcommand
+      .add_option("--measured-gpu", o.measured_place.gpu, "Where it was measured; else --gpu")
       ->type_name("ID");
   const auto count = [&](const char* flag, std::int64_t& value, const char* text) {
-    verb.add_option(flag, value, text)
+    subcommand.add_option(flag, value, text)
         ->type_name("N")
         ->check(whole_number(1, 1'000'000) & CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
   };
@@ -376,48 +389,50 @@ void add_measured_options(CLI::App& verb, ServeOptions& o) {
   count("--measured-tp", o.measured_tensor, "Its tensor ranks; else --tp");
 }
 
-/// Declares the verb with its flags, which are kept in `options`.
-CLI::App* add_serve_verb(CLI::App& app, ServeOptions& options) {
+/// Declares the subcommand with its flags, which are kept in `options`.
+CLI::App* add_serve_subcommand(CLI::App& app, ServeOptions& options) {
   ServeOptions* o = &options;
   o->load.input = 1024;
   o->load.output = 128;
-  CLI::App* verb = app.add_subcommand(
+  CLI::App* subcommand = app.add_subcommand(
       "serve", "A language model that answers requests: latency, tokens/s, energy, cost");
-  verb->add_option("network", o->job.network, "Name, or a config.json")
+  subcommand->add_option("network", o->job.network, "Name, or a config.json")
       ->required()
       ->type_name("NETWORK");
-  verb->add_option("--gpu", o->place.gpu, "GPU")->type_name("ID");
-  verb->add_option("--machine", o->place.machine, "Machine; else a usual one for the GPU")
+  subcommand->add_option("--gpu", o->place.gpu, "GPU")->type_name("ID");
+  subcommand->add_option("--machine", o->place.machine, "Machine; else a usual one for the GPU")
       ->type_name("ID");
-  add_sharing(*verb, *o);
-  add_load(*verb, *o);
-  verb->add_option("--price-per-hour", o->price_per_hour, "USD of a GPU: cost per million tokens")
+  add_sharing(*subcommand, *o);
+  add_load(*subcommand, *o);
+  subcommand
+      ->add_option("--price-per-hour", o->price_per_hour, "USD of a GPU: cost per million tokens")
       ->type_name("USD")
       ->check(positive_number());
-  add_measured_options(*verb, *o);
-  verb->add_option("--per-request", o->per_request, "Write one row per request to this CSV file")
+  add_measured_options(*subcommand, *o);
+  subcommand
+      ->add_option("--per-request", o->per_request, "Write one row per request to this CSV file")
       ->type_name("FILE");
-  add_report_option(*verb, o->report);
-  add_source_options(*verb, o->sources);
-  add_format_option(*verb, o->format);
-  return verb;
+  add_report_option(*subcommand, o->report);
+  add_source_options(*subcommand, o->sources);
+  add_format_option(*subcommand, o->format);
+  return subcommand;
 }
 
 }  // namespace
 
 void add_serve_command(CLI::App& app, int& exit_code) {
   auto o = std::make_shared<ServeOptions>();
-  CLI::App* verb = add_serve_verb(app, *o);
-  verb->footer(
+  CLI::App* subcommand = add_serve_subcommand(app, *o);
+  subcommand->footer(
       "Example: tracecast serve llama3_70b --gpu h100 --gpus 8 --precision fp8 --input 2000 "
       "--output 300 --rate 4/s");
-  verb->callback([o, verb, &exit_code] { exit_code = serve_command(*o, *verb); });
+  subcommand->callback([o, subcommand, &exit_code] { exit_code = serve_command(*o, *subcommand); });
 }
 
 struct ServeFlags::Parser {
   ServeOptions options;
   CLI::App app{"", "tracecast"};
-  CLI::App* verb = add_serve_verb(app, options);
+  CLI::App* subcommand = add_serve_subcommand(app, options);
   const ServeOptions unset = options;
 
   Parser() { add_version_flag(app); }
@@ -436,7 +451,7 @@ ServedPlace ServeFlags::read(const std::vector<std::string>& words) {
   parse_words(p.app, std::move(all));
   if (p.options.sweep)
     throw InputError("--sweep", "one answer asked for", "tracecast serve, or a grid of loads");
-  return {question_of(p.options, *p.verb), p.options.place};
+  return {question_of(p.options, *p.subcommand), p.options.place};
 }
 
 }  // namespace tracecast

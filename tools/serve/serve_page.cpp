@@ -20,7 +20,7 @@ PageJson served_fact(std::string_view label, const ServedFigure& figure, double 
   return page_fact(label, {i.value * unit_s, i.low * unit_s, i.high * unit_s}, "s");
 }
 
-PageJson latency_section(const ServingAnswer& a, bool is_queue_known) {
+PageJson latency_section(const ServingReport& a, bool is_queue_known) {
   PageJson section = new_section(
       {.id = "latency",
        .title = "Latency",
@@ -53,7 +53,7 @@ PageJson latency_section(const ServingAnswer& a, bool is_queue_known) {
 double seconds(std::int64_t microseconds) { return static_cast<double>(microseconds) * 1e-6; }
 
 /// Share of requests done within a time, one line per kind of time; of many requests every so many-th.
-PageJson spread_section(
+PageJson uncertainty_section(
     const SectionHead& head, const std::vector<serve::Request>& served,
     const std::map<std::string, std::function<double(const serve::Request&)>>& kinds_of_time) {
   PageJson section = new_section(head);
@@ -63,7 +63,7 @@ PageJson spread_section(
   for (const auto& [name, time_of] : kinds_of_time) {
     std::vector<double> times;
     for (const serve::Request& r : served) times.push_back(time_of(r));
-    section["series"].push_back(page_spread(name, std::move(times)));
+    section["series"].push_back(page_uncertainty(name, std::move(times)));
   }
   return section;
 }
@@ -134,27 +134,27 @@ PageJson memory_section(const serve::ServedMemory& m) {
                        {"left", std::max(0.0, m.board.in_bytes() - taken)}});
 }
 
-std::vector<InputRecord> inputs_of(const ServeQuestion& q, const ServingAnswer& a) {
+std::vector<InputRecord> inputs_of(const ServeQuestion& q, const ServingReport& a) {
   std::vector<InputRecord> inputs = q.inputs;
   inputs.insert(inputs.end(), a.inputs.begin(), a.inputs.end());
   return inputs;
 }
 
-std::string title_of(const ServingAnswer& a) {
+std::string title_of(const ServingReport& a) {
   return fmt::format("{} on {} x {}", a.network, a.gpus, a.gpu);
 }
 
-PageJson refused_page(const ServeQuestion& q, const ServingAnswer& a) {
-  PageJson page = new_page({.verb = "serve",
+PageJson refused_page(const ServeQuestion& q, const ServingReport& a) {
+  PageJson page = new_page({.subcommand = "serve",
                             .title = title_of(a),
                             .subtitle = a.engine + ", " + q.job.precision,
-                            .answer = "It does not fit; " + a.change + " would."});
+                            .report = "It does not fit; " + a.change + " would."});
   page["sections"].push_back(memory_section(a.memory));
   add_inputs(page, inputs_of(q, a));
   return page;
 }
 
-void add_headline(PageJson& page, const ServeQuestion& q, const ServingAnswer& a) {
+void add_headline(PageJson& page, const ServeQuestion& q, const ServingReport& a) {
   PageJson& facts = page["headline"];
   if (q.found_rate) facts.push_back(page_fact("Load it bears", *q.found_rate, "requests/s"));
   facts.push_back(served_fact("To first token, mean", a.first_ms.mean, 1e-3));
@@ -172,17 +172,17 @@ void add_headline(PageJson& page, const ServeQuestion& q, const ServingAnswer& a
 
 }  // namespace
 
-void write_serve_page(const ServeQuestion& q, const ServingAnswer& a, const std::string& file) {
+void write_serve_page(const ServeQuestion& q, const ServingReport& a, const std::string& file) {
   if (!a.fits) {
     write_page(refused_page(q, a), file);
     return;
   }
   PageJson page = new_page(
-      {.verb = "serve",
+      {.subcommand = "serve",
        .title = title_of(a),
        .subtitle = fmt::format("{}, {}, {} replica{} of tp {}", a.engine, q.job.precision,
                                a.replicas, a.replicas == 1 ? "" : "s", a.tensor),
-       .answer = fmt::format(
+       .report = fmt::format(
            "The first token comes after {} ms on average, the others {} ms apart; "
            "a GPU makes {} tokens a second.",
            three_digits(a.first_ms.mean.interval.value),
@@ -192,8 +192,8 @@ void write_serve_page(const ServeQuestion& q, const ServingAnswer& a, const std:
   PageJson& sections = page["sections"];
   sections.push_back(latency_section(a, !q.load.batch));
   if (!a.served.empty()) {
-    sections.push_back(spread_section(
-        {.id = "spread",
+    sections.push_back(uncertainty_section(
+        {.id = "uncertainty",
          .title = "Spread of times",
          .kind = "chart",
          .text = "Share of requests whose time was at most so long."},
@@ -201,8 +201,8 @@ void write_serve_page(const ServeQuestion& q, const ServingAnswer& a, const std:
         {{"to first token",
           [](const serve::Request& r) { return seconds(r.first.value_or(r.last) - r.arrival); }},
          {"end to end", [](const serve::Request& r) { return seconds(r.last - r.arrival); }}}));
-    sections.push_back(spread_section(
-        {.id = "token_spread",
+    sections.push_back(uncertainty_section(
+        {.id = "token_sd",
          .title = "Spread of the time per output token",
          .kind = "chart",
          .text = "Share of requests whose tokens after the first came at most so far apart, "
@@ -238,12 +238,12 @@ void write_front_page(const ServeQuestion& q, const std::vector<FrontPoint>& poi
                       {{"name", "on the front"}}};
   table["rows"] = PageJson::array();
   for (const FrontPoint& p : points) {
-    if (!p.answer.fits) {
+    if (!p.report.fits) {
       table["rows"].push_back({p.tensor, p.load, nullptr, nullptr, nullptr, nullptr, "no memory"});
       continue;
     }
-    const ServingAnswer& a = p.answer;
-    if (quickest == nullptr || a.tokens_per_s_per_gpu > quickest->answer.tokens_per_s_per_gpu)
+    const ServingReport& a = p.report;
+    if (quickest == nullptr || a.tokens_per_s_per_gpu > quickest->report.tokens_per_s_per_gpu)
       quickest = &p;
     table["rows"].push_back({p.tensor, p.load, a.tokens_per_s_per_gpu, a.tokens_per_s_per_user,
                              a.first_ms.mean.interval.value * 1e-3,
@@ -262,16 +262,16 @@ void write_front_page(const ServeQuestion& q, const std::vector<FrontPoint>& poi
         fmt::format("{} in flight{}", p.load, p.is_best ? ", on the front" : ""));
   }
   PageJson page = new_page(
-      {.verb = "serve",
+      {.subcommand = "serve",
        .title = fmt::format("{}: a GPU's tokens against a user's", q.job.network),
-       .subtitle = fmt::format("{} loads and divisions", points.size()),
-       .answer = quickest == nullptr
+       .subtitle = fmt::format("{} loads and parallel layouts", points.size()),
+       .report = quickest == nullptr
                      ? std::string("None fits.")
                      : fmt::format("Most tokens of a GPU: {} a second, with tp {} and {} requests "
                                    "in flight; a user then sees {} a second.",
-                                   three_digits(quickest->answer.tokens_per_s_per_gpu),
+                                   three_digits(quickest->report.tokens_per_s_per_gpu),
                                    quickest->tensor, quickest->load,
-                                   three_digits(quickest->answer.tokens_per_s_per_user))});
+                                   three_digits(quickest->report.tokens_per_s_per_user))});
   PageJson chart = new_section({.id = "front",
                                 .title = "Tokens of a GPU against tokens of a user",
                                 .kind = "chart",
@@ -282,7 +282,7 @@ void write_front_page(const ServeQuestion& q, const std::vector<FrontPoint>& poi
   chart["series"] = PageJson::array();
   for (auto& [tensor, line] : lines) chart["series"].push_back(std::move(line));
   page["sections"] = {std::move(chart), std::move(table)};
-  add_inputs(page, quickest == nullptr ? q.inputs : inputs_of(q, quickest->answer));
+  add_inputs(page, quickest == nullptr ? q.inputs : inputs_of(q, quickest->report));
   write_page(std::move(page), file);
 }
 

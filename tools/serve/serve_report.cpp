@@ -38,7 +38,7 @@ std::string load_words(const ServingLoad& l) {
   return fmt::format("{} requests/s, {}", three_digits(l.per_second.value_or(0)), l.arrivals);
 }
 
-Json memory_json(const ServingAnswer& a) {
+Json memory_json(const ServingReport& a) {
   const serve::ServedMemory& m = a.memory;
   return {{"board_bytes", m.board.in_bytes()},
           {"budget_bytes", m.budget.in_bytes()},
@@ -50,7 +50,7 @@ Json memory_json(const ServingAnswer& a) {
           {"fits", a.fits}};
 }
 
-Json answer_json(const ServeQuestion& q, const ServingAnswer& a) {
+Json answer_json(const ServeQuestion& q, const ServingReport& a) {
   Json doc{{"network", a.network},
            {"gpu", a.gpu},
            {"machine", a.machine},
@@ -102,7 +102,7 @@ Json answer_json(const ServeQuestion& q, const ServingAnswer& a) {
   return doc;
 }
 
-Json envelope(const ServeQuestion& q, const ServingAnswer& a) {
+Json envelope(const ServeQuestion& q, const ServingReport& a) {
   Json doc{{"schema", fmt::format("tracecast.serve/{}", kSchema)}, {"version", kVersion}};
   doc["inputs"] = Json::array();
   for (const auto* list : {&q.inputs, &a.inputs})
@@ -125,7 +125,7 @@ struct Compared {
   }
 };
 
-std::vector<Compared> compared(const MeasuredRunAnswer& m) {
+std::vector<Compared> compared(const MeasuredRunReport& m) {
   std::vector<Compared> rows;
   const auto add = [&](std::string_view metric, const MeasuredLatency& measured,
                        const ServedLatency& predicted) {
@@ -153,7 +153,7 @@ std::string load_with_lengths(const ServingLoad& load) {
   return fmt::format("{}, {} tokens in, {} out", load_words(load), load.input, load.output);
 }
 
-Json measured_json(const MeasuredRunAnswer& m) {
+Json measured_json(const MeasuredRunReport& m) {
   Json doc{{"tool", m.result.tool},
            {"gpu", m.predicted.gpu},
            {"gpus", m.predicted.gpus},
@@ -175,18 +175,18 @@ Json measured_json(const MeasuredRunAnswer& m) {
   return doc;
 }
 
-void add_measured(std::string& page, const MeasuredRunAnswer& m) {
+void add_measured(std::string& page, const MeasuredRunReport& m) {
   page += fmt::format("Measured by {} on {} x {}, {}\n", m.result.tool, m.predicted.gpus,
                       m.predicted.gpu, load_with_lengths(m.load));
   page += fmt::format("  {:<22}{:>10}{:>10}{:>8}  {}\n", "", "measured", "predicted", "error",
                       "90 % interval");
   for (const Compared& row : compared(m)) {
-    std::string line =
-        fmt::format("  {:<14}{:<8}{:>10}{:>10}{:>7.0f}%", row.metric, row.statistic,
-                    narrow(row.measured, 9), narrow(row.predicted.value, 9), 100 * row.error());
+    std::string line = fmt::format("  {:<14}{:<8}{:>10}{:>10}{:>7.0f}%", row.metric, row.statistic,
+                                   low_precision(row.measured, 9),
+                                   low_precision(row.predicted.value, 9), 100 * row.error());
     if (row.metric != "tokens_per_s")
-      line += fmt::format("  {} to {}{}", narrow(row.predicted.low, 7),
-                          narrow(row.predicted.high, 7), row.is_inside() ? "" : ", outside");
+      line += fmt::format("  {} to {}{}", low_precision(row.predicted.low, 7),
+                          low_precision(row.predicted.high, 7), row.is_inside() ? "" : ", outside");
     page += line + "\n";
   }
   page += fmt::format(
@@ -200,14 +200,14 @@ void add_measured(std::string& page, const MeasuredRunAnswer& m) {
 void add_latency(std::string& page, std::string_view name, const ServedLatency& l) {
   page += fmt::format("  {:<16}", name);
   for (const ServedFigure* f : {&l.mean, &l.p50, &l.p90, &l.p99})
-    page += fmt::format("{:>8}", narrow(f->interval.value, 7));
-  page += fmt::format("  {:>7} to {:<7}", narrow(l.mean.interval.low, 7),
-                      narrow(l.mean.interval.high, 7));
-  if (l.mean.half_width > 0) page += fmt::format(" ±{}", narrow(l.mean.half_width, 5));
+    page += fmt::format("{:>8}", low_precision(f->interval.value, 7));
+  page += fmt::format("  {:>7} to {:<7}", low_precision(l.mean.interval.low, 7),
+                      low_precision(l.mean.interval.high, 7));
+  if (l.mean.half_width > 0) page += fmt::format(" ±{}", low_precision(l.mean.half_width, 5));
   page += "\n";
 }
 
-std::string heading(const ServeQuestion& q, const ServingAnswer& a) {
+std::string heading(const ServeQuestion& q, const ServingReport& a) {
   std::string page =
       fmt::format("{} on {} x {}, {}, {}\n", a.network, a.gpus, a.gpu, a.engine, q.job.precision);
   std::string sharing =
@@ -234,12 +234,12 @@ std::string heading(const ServeQuestion& q, const ServingAnswer& a) {
 
 }  // namespace
 
-std::optional<double> cost_per_million(const ServeQuestion& q, const ServingAnswer& a) {
+std::optional<double> cost_per_million(const ServeQuestion& q, const ServingReport& a) {
   if (!q.price_per_hour || !(a.tokens_per_s > 0)) return std::nullopt;
   return *q.price_per_hour * static_cast<double>(a.gpus) / 3600 / a.tokens_per_s * 1e6;
 }
 
-std::string serve_text(const ServeQuestion& q, const ServingAnswer& a) {
+std::string serve_text(const ServeQuestion& q, const ServingReport& a) {
   std::string page;
   if (q.measured) add_measured(page, *q.measured);
   page += heading(q, a);
@@ -294,14 +294,14 @@ std::string serve_text(const ServeQuestion& q, const ServingAnswer& a) {
   return page;
 }
 
-std::string serve_json(const ServeQuestion& q, const ServingAnswer& a) {
+std::string serve_json(const ServeQuestion& q, const ServingReport& a) {
   Json doc = envelope(q, a);
   if (q.measured) doc["measured"] = measured_json(*q.measured);
   doc.update(answer_json(q, a));
   return json_text(doc) + "\n";
 }
 
-std::string serve_csv(const ServeQuestion& q, const ServingAnswer& a) {
+std::string serve_csv(const ServeQuestion& q, const ServingReport& a) {
   std::string out =
       "network,gpu,gpus,tp,pp,dp,ep,engine,load,fits,kv_tokens,metric,mean,low,high,p50,p90,p99\n";
   const auto row = [&](std::string_view metric, const ServedLatency& l) {
@@ -320,8 +320,8 @@ std::string serve_csv(const ServeQuestion& q, const ServingAnswer& a) {
 void mark_front(std::vector<FrontPoint>& points) {
   for (FrontPoint& p : points) {
     p.is_best =
-        p.answer.fits && std::none_of(points.begin(), points.end(), [&](const FrontPoint& o) {
-          const ServingAnswer &a = p.answer, &b = o.answer;
+        p.report.fits && std::none_of(points.begin(), points.end(), [&](const FrontPoint& o) {
+          const ServingReport &a = p.report, &b = o.report;
           return b.fits && b.tokens_per_s_per_gpu >= a.tokens_per_s_per_gpu &&
                  b.tokens_per_s_per_user >= a.tokens_per_s_per_user &&
                  (b.tokens_per_s_per_gpu > a.tokens_per_s_per_gpu ||
@@ -337,16 +337,16 @@ std::string front_text(const ServeQuestion& q, const std::vector<FrontPoint>& po
   page += fmt::format("    {:>4} {:>4} {:>9} {:>11} {:>11} {:>10} {:>10}\n", "gpus", "tp",
                       "in flight", "a GPU", "a user", "ttft ms", "tpot ms");
   for (const FrontPoint& p : points) {
-    if (!p.answer.fits) {
+    if (!p.report.fits) {
       page += fmt::format("    {:>4} {:>4} {:>9} does not fit\n", p.gpus, p.tensor, p.load);
       continue;
     }
     page +=
         fmt::format("  {} {:>4} {:>4} {:>9} {:>11} {:>11} {:>10} {:>10}\n", p.is_best ? '*' : ' ',
-                    p.gpus, p.tensor, p.load, three_digits(p.answer.tokens_per_s_per_gpu),
-                    three_digits(p.answer.tokens_per_s_per_user),
-                    three_digits(p.answer.first_ms.mean.interval.value),
-                    three_digits(p.answer.token_ms.mean.interval.value));
+                    p.gpus, p.tensor, p.load, three_digits(p.report.tokens_per_s_per_gpu),
+                    three_digits(p.report.tokens_per_s_per_user),
+                    three_digits(p.report.first_ms.mean.interval.value),
+                    three_digits(p.report.token_ms.mean.interval.value));
   }
   return page;
 }
@@ -359,13 +359,13 @@ std::string front_json(const ServeQuestion& q, const std::vector<FrontPoint>& po
            {"points", Json::array()}};
   for (const FrontPoint& p : points) {
     Json point{
-        {"gpus", p.gpus}, {"tp", p.tensor}, {"concurrency", p.load}, {"fits", p.answer.fits}};
-    if (p.answer.fits) {
+        {"gpus", p.gpus}, {"tp", p.tensor}, {"concurrency", p.load}, {"fits", p.report.fits}};
+    if (p.report.fits) {
       point["best"] = p.is_best;
-      point["tokens_per_s_per_gpu"] = p.answer.tokens_per_s_per_gpu;
-      point["tokens_per_s_per_user"] = p.answer.tokens_per_s_per_user;
-      point["ttft_ms"] = interval_json(p.answer.first_ms.mean.interval);
-      point["tpot_ms"] = interval_json(p.answer.token_ms.mean.interval);
+      point["tokens_per_s_per_gpu"] = p.report.tokens_per_s_per_gpu;
+      point["tokens_per_s_per_user"] = p.report.tokens_per_s_per_user;
+      point["ttft_ms"] = interval_json(p.report.first_ms.mean.interval);
+      point["tpot_ms"] = interval_json(p.report.token_ms.mean.interval);
     }
     doc["points"].push_back(std::move(point));
   }
@@ -376,13 +376,13 @@ std::string front_csv(const std::vector<FrontPoint>& points) {
   std::string out =
       "gpus,tp,concurrency,fits,best,tokens_per_s_per_gpu,tokens_per_s_per_user,ttft_ms,tpot_ms\n";
   for (const FrontPoint& p : points)
-    out += csv_line(p.gpus, p.tensor, p.load, p.answer.fits ? 1 : 0, p.is_best ? 1 : 0,
-                    p.answer.tokens_per_s_per_gpu, p.answer.tokens_per_s_per_user,
-                    p.answer.first_ms.mean.interval.value, p.answer.token_ms.mean.interval.value);
+    out += csv_line(p.gpus, p.tensor, p.load, p.report.fits ? 1 : 0, p.is_best ? 1 : 0,
+                    p.report.tokens_per_s_per_gpu, p.report.tokens_per_s_per_user,
+                    p.report.first_ms.mean.interval.value, p.report.token_ms.mean.interval.value);
   return out;
 }
 
-void write_requests_csv(const std::string& path, const ServingAnswer& a) {
+void write_requests_csv(const std::string& path, const ServingReport& a) {
   std::string out =
       "request,arrival_s,input_tokens,output_tokens,queue_ms,ttft_ms,tpot_ms,e2e_ms,preemptions\n";
   std::vector<serve::Request> rows = a.served;

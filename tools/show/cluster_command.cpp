@@ -257,7 +257,7 @@ int cluster_command(const Options& o) {
   Place asked = o.cluster;
   if (asked.cluster.empty() && !asked.gpus && !asked.nodes) asked.nodes = 1;  // and all its GPUs
   const Cluster cluster = make_cluster(asked, o.gpu, hardware);
-  write_answer(o.format == "json"  ? json(cluster)
+  write_report(o.format == "json"  ? json(cluster)
                : o.format == "csv" ? csv(cluster)
                                    : text(cluster));
   return kExitDone;
@@ -267,16 +267,16 @@ int cluster_command(const Options& o) {
 
 void add_cluster_command(CLI::App& app, int& exit_code) {
   auto o = std::make_shared<Options>();
-  CLI::App* verb = app.add_subcommand(
+  CLI::App* subcommand = app.add_subcommand(
       "cluster", "Ways between the GPUs of machines, ranks that are alike, checkpoints");
-  verb->add_option("--gpu", o->gpu, "GPU in the machine's slots")->type_name("ID");
-  verb->add_option("--machine", o->cluster.machine, "Machine; else a usual one for the GPU")
+  subcommand->add_option("--gpu", o->gpu, "GPU in the machine's slots")->type_name("ID");
+  subcommand->add_option("--machine", o->cluster.machine, "Machine; else a usual one for the GPU")
       ->type_name("ID");
-  add_cluster_options(*verb, o->cluster);
-  add_source_options(*verb, o->sources);
-  add_format_option(*verb, o->format);
-  verb->footer("Example: tracecast cluster --machine dgx1_v100 --gpus 8");
-  verb->callback([o, &exit_code] { exit_code = cluster_command(*o); });
+  add_cluster_options(*subcommand, o->cluster);
+  add_source_options(*subcommand, o->sources);
+  add_format_option(*subcommand, o->format);
+  subcommand->footer("Example: tracecast cluster --machine dgx1_v100 --gpus 8");
+  subcommand->callback([o, &exit_code] { exit_code = cluster_command(*o); });
 }
 
 }  // namespace tracecast

@@ -119,7 +119,7 @@ SpecList describe(std::span<const MachineSpec> machines) {
 }
 
 template <class Spec>
-std::string answer(const HardwareOptions& options,
+std::string report(const HardwareOptions& options,
                    const Catalog<Spec>& (SpecLibrary::*catalog_of)() const) {
   SpecLibrary specs = SpecLibrary::embedded();
   if (!options.folder.empty()) specs = specs.with_folder(options.folder);
@@ -130,15 +130,15 @@ std::string answer(const HardwareOptions& options,
 
 struct Kind {
   const char* name;
-  std::function<std::string(const HardwareOptions&)> answer;
+  std::function<std::string(const HardwareOptions&)> report;
 };
 const std::vector<Kind>& kinds() {
   static const std::vector<Kind> all{
-      {"gpus", [](const auto& o) { return answer(o, &SpecLibrary::gpus); }},
-      {"cpus", [](const auto& o) { return answer(o, &SpecLibrary::cpus); }},
-      {"disks", [](const auto& o) { return answer(o, &SpecLibrary::disks); }},
-      {"links", [](const auto& o) { return answer(o, &SpecLibrary::links); }},
-      {"machines", [](const auto& o) { return answer(o, &SpecLibrary::machines); }},
+      {"gpus", [](const auto& o) { return report(o, &SpecLibrary::gpus); }},
+      {"cpus", [](const auto& o) { return report(o, &SpecLibrary::cpus); }},
+      {"disks", [](const auto& o) { return report(o, &SpecLibrary::disks); }},
+      {"links", [](const auto& o) { return report(o, &SpecLibrary::links); }},
+      {"machines", [](const auto& o) { return report(o, &SpecLibrary::machines); }},
   };
   return all;
 }
@@ -147,7 +147,7 @@ int hardware_command(const HardwareOptions& options) {
   std::vector<std::string> names;
   for (const Kind& kind : kinds()) {
     if (kind.name == options.kind) {
-      write_answer(kind.answer(options));
+      write_report(kind.report(options));
       return kExitDone;
     }
     names.emplace_back(kind.name);
@@ -155,12 +155,13 @@ int hardware_command(const HardwareOptions& options) {
   throw InputError("hardware", "\"" + options.kind + "\"", describe_choices(options.kind, names));
 }
 
-void add_common_options(CLI::App& verb, HardwareOptions& options) {
-  verb.add_option(
+void add_common_options(CLI::App& subcommand, HardwareOptions& options) {
+  subcommand
+      .add_option(
           "--hwspecs", options.folder,
           "Folder with further specs: GPUs in it, others in cpu/, disk/, link/, machine/ ...")
       ->type_name("DIR");
-  add_format_option(verb, options.format);
+  add_format_option(subcommand, options.format);
 }
 
 }  // namespace
@@ -168,22 +169,22 @@ void add_common_options(CLI::App& verb, HardwareOptions& options) {
 void add_gpus_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<HardwareOptions>();
   options->kind = "gpus";
-  CLI::App* verb = app.add_subcommand("gpus", "List the GPUs, or show one with its sources");
-  verb->add_option("id", options->id, "GPU to show")->type_name("ID");
-  add_common_options(*verb, *options);
-  verb->callback([options, &exit_code] { exit_code = hardware_command(*options); });
+  CLI::App* subcommand = app.add_subcommand("gpus", "List the GPUs, or show one with its sources");
+  subcommand->add_option("id", options->id, "GPU to show")->type_name("ID");
+  add_common_options(*subcommand, *options);
+  subcommand->callback([options, &exit_code] { exit_code = hardware_command(*options); });
 }
 
 void add_hardware_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<HardwareOptions>();
-  CLI::App* verb = app.add_subcommand(
+  CLI::App* subcommand = app.add_subcommand(
       "hardware", "List CPUs, disks, links and machines, or show one with its sources");
-  verb->add_option("kind", options->kind, "cpus, disks, links, machines or gpus")
+  subcommand->add_option("kind", options->kind, "cpus, disks, links, machines or gpus")
       ->required()
       ->type_name("KIND");
-  verb->add_option("id", options->id, "One to show, such as dgx1")->type_name("ID");
-  add_common_options(*verb, *options);
-  verb->callback([options, &exit_code] { exit_code = hardware_command(*options); });
+  subcommand->add_option("id", options->id, "One to show, such as dgx1")->type_name("ID");
+  add_common_options(*subcommand, *options);
+  subcommand->callback([options, &exit_code] { exit_code = hardware_command(*options); });
 }
 
 }  // namespace tracecast

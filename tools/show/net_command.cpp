@@ -72,7 +72,7 @@ int net_command(const NetOptions& o) {
        o.channels.empty() ? hardware.specs().channel_ids() : o.channels) {
     setting.paths.push_back(take_channel(channel, setting.machine, o.link, hardware));
   }
-  write_answer(o.format == "json"  ? net_json(setting)
+  write_report(o.format == "json"  ? net_json(setting)
                : o.format == "csv" ? net_csv(setting)
                                    : net_text(setting));
   return kExitDone;
@@ -82,52 +82,59 @@ int net_command(const NetOptions& o) {
 
 void add_net_command(CLI::App& app, int& exit_code) {
   auto o = std::make_shared<NetOptions>();
-  CLI::App* verb = app.add_subcommand(
+  CLI::App* subcommand = app.add_subcommand(
       "net", "Micro-benchmarks of channels between machines: latency, bandwidth, servers");
   std::string names;
   for (const std::string& id : SpecLibrary::embedded().channel_ids())
     names += (names.empty() ? "" : ", ") + id;
-  verb->add_option("--machine", o->machine, "Machine whose CPU and NIC are used")
+  subcommand->add_option("--machine", o->machine, "Machine whose CPU and NIC are used")
       ->type_name("ID")
       ->capture_default_str();
-  verb->add_option("--link", o->link, "Network instead of the machine's, such as ethernet_10g")
+  subcommand
+      ->add_option("--link", o->link, "Network instead of the machine's, such as ethernet_10g")
       ->type_name("ID");
-  verb->add_option("--channel", o->channels, "Channels, with commas; all: " + names)
+  subcommand->add_option("--channel", o->channels, "Channels, with commas; all: " + names)
       ->type_name("C")
       ->delimiter(',');
-  verb->add_option("--payload", o->payload, "uniform, random or skew: sizes of a message's buffers")
+  subcommand
+      ->add_option("--payload", o->payload, "uniform, random or skew: sizes of a message's buffers")
       ->type_name("P")
       ->capture_default_str();
-  verb->add_option("--small", o->small_size, "A small buffer")
+  subcommand->add_option("--small", o->small_size, "A small buffer")
       ->type_name("SIZE")
       ->capture_default_str();
-  verb->add_option("--medium", o->medium_size, "A medium buffer")
+  subcommand->add_option("--medium", o->medium_size, "A medium buffer")
       ->type_name("SIZE")
       ->capture_default_str();
-  verb->add_option("--large", o->large_size, "A large buffer")
+  subcommand->add_option("--large", o->large_size, "A large buffer")
       ->type_name("SIZE")
       ->capture_default_str();
-  verb->add_option("--buffers", o->buffers, "Buffers of one message")
+  subcommand->add_option("--buffers", o->buffers, "Buffers of one message")
       ->type_name("N")
       ->capture_default_str();
-  verb->add_flag("--serialized", o->serialized, "Messages are serialised and parsed");
-  verb->add_option("--servers", o->servers, "Parameter servers")
+  subcommand->add_flag("--serialized", o->serialized, "Messages are serialised and parsed");
+  subcommand->add_option("--servers", o->servers, "Parameter servers")
       ->type_name("N")
       ->capture_default_str();
-  verb->add_option("--workers", o->workers, "Their workers")->type_name("N")->capture_default_str();
-  verb->add_option("--processes", o->processes, "Fully connected processes")
+  subcommand->add_option("--workers", o->workers, "Their workers")
       ->type_name("N")
       ->capture_default_str();
-  verb->add_option("--sizes", o->sizes,
+  subcommand->add_option("--processes", o->processes, "Fully connected processes")
+      ->type_name("N")
+      ->capture_default_str();
+  subcommand
+      ->add_option("--sizes", o->sizes,
                    "Messages of the latency table, with commas; " + std::string(kSizeUnits))
       ->type_name("SIZES")
       ->delimiter(',')
       ->default_str("2,32,1K,64K,1M,4M,16M");
-  verb->add_option("--seed", o->seed, "Of a random payload")->type_name("N")->capture_default_str();
-  add_source_options(*verb, o->sources);
-  add_format_option(*verb, o->format);
-  verb->footer("Example: tracecast net --machine osu_ri2 --channel grpc,rdma --payload skew");
-  verb->callback([o, &exit_code] { exit_code = net_command(*o); });
+  subcommand->add_option("--seed", o->seed, "Of a random payload")
+      ->type_name("N")
+      ->capture_default_str();
+  add_source_options(*subcommand, o->sources);
+  add_format_option(*subcommand, o->format);
+  subcommand->footer("Example: tracecast net --machine osu_ri2 --channel grpc,rdma --payload skew");
+  subcommand->callback([o, &exit_code] { exit_code = net_command(*o); });
 }
 
 }  // namespace tracecast

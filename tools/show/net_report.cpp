@@ -24,7 +24,8 @@ double server_mb_per_s(const NetResult& r) { return in_mb_per_s(r.message * r.se
 template <class Value>
 std::string line(const std::string& label, const std::vector<NetResult>& results, Value value) {
   std::string text = fit(label, 32);
-  for (const NetResult& result : results) text += fmt::format(" {:>11}", narrow(value(result), 11));
+  for (const NetResult& result : results)
+    text += fmt::format(" {:>11}", low_precision(value(result), 11));
   return text + '\n';
 }
 

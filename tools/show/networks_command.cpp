@@ -116,7 +116,7 @@ std::string kinds_text(const NetworkSummary& summary) {
   std::string text = fmt::format("\n{:<18} {:>6} {:>14} {:>10} {:>10}\n", "layers by kind", "ops",
                                  "parameters", "G MACs", "kept MiB");
   for (const KindSummary& kind : summary.kinds) {
-    const auto or_dash = [](double value) { return value > 0 ? narrow(value, 10) : "-"; };
+    const auto or_dash = [](double value) { return value > 0 ? low_precision(value, 10) : "-"; };
     text += fmt::format("{:<18} {:>6} {:>14} {:>10} {:>10}\n", to_string(kind.kind), kind.ops,
                         kind.parameters > 0 ? grouped(kind.parameters) : "-",
                         or_dash(kind.macs * 1e-9), or_dash(kind.activation_bytes / kMib));
@@ -217,7 +217,7 @@ std::string to_csv(const std::vector<ListedNetwork>& networks) {
   return text;
 }
 
-std::string answer(const NetworksOptions& options) {
+std::string report(const NetworksOptions& options) {
   if (options.name.empty()) {
     const NetworkList list = summarize_zoo(options.sizes);
     if (options.format == "json") return to_json(list.networks, list.not_at_this_size);
@@ -239,18 +239,19 @@ std::string answer(const NetworksOptions& options) {
 
 void add_networks_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<NetworksOptions>();
-  CLI::App* verb = app.add_subcommand(
+  CLI::App* subcommand = app.add_subcommand(
       "networks", "List the networks of the zoo with their sizes, or show one in detail");
-  verb->add_option("name", options->name, "Network to show, or an .onnx file or a config.json")
+  subcommand
+      ->add_option("name", options->name, "Network to show, or an .onnx file or a config.json")
       ->type_name("NAME");
-  verb->add_option("--image-size", options->sizes.image_size, "Side of the images in pixels")
+  subcommand->add_option("--image-size", options->sizes.image_size, "Side of the images in pixels")
       ->type_name("S");
-  verb->add_option("--seq-len", options->sizes.seq_len, "Tokens per sample")->type_name("L");
-  add_format_option(*verb, options->format);
-  verb->callback([options, &exit_code] {
+  subcommand->add_option("--seq-len", options->sizes.seq_len, "Tokens per sample")->type_name("L");
+  add_format_option(*subcommand, options->format);
+  subcommand->callback([options, &exit_code] {
     StandardInput input;
     input.resolve(options->name, kMostNetworkBytes);
-    write_answer(answer(*options));
+    write_report(report(*options));
     exit_code = kExitDone;
   });
 }

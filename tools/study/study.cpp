@@ -68,13 +68,13 @@ Number checked(std::optional<Number> value, std::string_view row, std::string_vi
   return *value;
 }
 
-StudyAnswer answer(const StudyRow& row, const std::vector<StudyExperiment>& experiments,
+StudyReport report(const StudyRow& row, const std::vector<StudyExperiment>& experiments,
                    StudyContext& context) {
   const StudyArguments arguments(row.experiment, row.id);
   std::vector<std::string> names;
   for (const StudyExperiment& e : experiments) {
     if (e.name == arguments.experiment()) {
-      StudyAnswer result = e.run(arguments, context);
+      StudyReport result = e.run(arguments, context);
       arguments.check_all_used();
       return result;
     }
@@ -223,7 +223,7 @@ std::vector<StudyResult> run_study(const Study& study, const Hardware& hardware)
   const std::vector<StudyExperiment> experiments = study_experiments();
   std::vector<StudyResult> results;
   for (const StudyRow& row : study.rows) {
-    StudyAnswer found = answer(row, experiments, context);
+    StudyReport found = report(row, experiments, context);
     results.push_back({&row, found.value, agrees(row, found.value), std::move(found.why)});
   }
   return results;

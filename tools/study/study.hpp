@@ -57,7 +57,7 @@ class StudyArguments {
 };
 
 /// What one experiment answers.
-struct StudyAnswer {
+struct StudyReport {
   std::optional<double> value;  ///< in the row's unit; nothing: we cannot say
   std::string why;  ///< what decides it, with the numbers behind it, in one or two sentences
 };
@@ -72,7 +72,7 @@ struct StudyContext {
 /// A kind of experiment that rows can name.
 struct StudyExperiment {
   std::string_view name;
-  std::function<StudyAnswer(const StudyArguments&, StudyContext&)> run;
+  std::function<StudyReport(const StudyArguments&, StudyContext&)> run;
 };
 /// All kinds. A new family of experiments is a source of its own and a line in this function (study.cpp).
 [[nodiscard]] std::vector<StudyExperiment> study_experiments();

@@ -53,7 +53,7 @@ int run(const StudyOptions& options) {
   const Hardware hardware = load_hardware(options.sources);
   const std::vector<StudyResult> results = run_study(study, hardware);
   if (!options.report.empty()) write_page(study_page(study, results, hardware), options.report);
-  write_answer(options.format == "json"  ? study_json(study, results, hardware)
+  write_report(options.format == "json"  ? study_json(study, results, hardware)
                : options.format == "csv" ? study_csv(study, results)
                                          : study_text(study, results));
   const bool all = std::all_of(results.begin(), results.end(),
@@ -64,19 +64,21 @@ int run(const StudyOptions& options) {
 }  // namespace
 
 void add_study_command(CLI::App& app, int& exit_code) {
-  CLI::App* verb = app.add_subcommand("study", "Published studies beside what we predict for them");
-  verb->require_subcommand(1);
+  CLI::App* subcommand =
+      app.add_subcommand("study", "Published studies beside what we predict for them");
+  subcommand->require_subcommand(1);
 
   auto listing = std::make_shared<std::string>("text");
-  CLI::App* list = verb->add_subcommand("list", "The studies, and how many rows each has");
+  CLI::App* list = subcommand->add_subcommand("list", "The studies, and how many rows each has");
   add_format_option(*list, *listing);
   list->callback([listing, &exit_code] {
-    write_answer(list_studies(*listing));
+    write_report(list_studies(*listing));
     exit_code = kExitDone;
   });
 
   auto options = std::make_shared<StudyOptions>();
-  CLI::App* one = verb->add_subcommand("run", "Set up a study's experiments and answer its rows");
+  CLI::App* one =
+      subcommand->add_subcommand("run", "Set up a study's experiments and answer its rows");
   one->add_option("id", options->id, "Study, such as s_osu (see `study list`)")
       ->required()
       ->type_name("ID");

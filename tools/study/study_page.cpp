@@ -105,14 +105,14 @@ PageJson study_page(const Study& study, const std::vector<StudyResult>& results,
     ++count.all;
     if (result.agrees) ++count.agreeing;
   }
-  std::string answer =
+  std::string report =
       fmt::format("{} of {} rows agree with what was published.", judged.agreeing, judged.all);
   if (fitted.all > 0) {
-    answer += fmt::format(" Of {} more, which parameters were fitted to, {} do.", fitted.all,
+    report += fmt::format(" Of {} more, which parameters were fitted to, {} do.", fitted.all,
                           fitted.agreeing);
   }
   PageJson page = new_page(
-      {.verb = "study", .title = study.title, .subtitle = study.question, .answer = answer});
+      {.subcommand = "study", .title = study.title, .subtitle = study.question, .report = report});
   page["headline"] = {page_words("Rows that agree",
                                  fmt::format("{} of {}", judged.agreeing, judged.all),
                                  "that nothing was fitted to")};

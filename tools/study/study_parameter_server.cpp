@@ -35,7 +35,7 @@ ChannelMessage message_of(const StudyArguments& args) {
 }
 
 /// "channel_latency machine= channel= over= bytes=|payload= as=ratio|saving": how much faster `channel` is.
-StudyAnswer channel_latency(const StudyArguments& args, StudyContext& context) {
+StudyReport channel_latency(const StudyArguments& args, StudyContext& context) {
   const ChannelMessage message = message_of(args);
   const Seconds fast = point_to_point_latency(path_of(args, "channel", context), message);
   const Seconds slow = point_to_point_latency(path_of(args, "over", context), message);
@@ -46,7 +46,7 @@ StudyAnswer channel_latency(const StudyArguments& args, StudyContext& context) {
 }
 
 /// "channel_bandwidth machine= channel= over= [over_link=] bytes=|payload=": ratio of the two.
-StudyAnswer channel_bandwidth(const StudyArguments& args, StudyContext& context) {
+StudyReport channel_bandwidth(const StudyArguments& args, StudyContext& context) {
   const ChannelMessage message = message_of(args);
   const auto fast = point_to_point_bandwidth(path_of(args, "channel", context), message);
   const auto slow = point_to_point_bandwidth(path_of(args, "over", context), message);
@@ -57,7 +57,7 @@ StudyAnswer channel_bandwidth(const StudyArguments& args, StudyContext& context)
 }
 
 /// "channel_connected machine= channel= over= processes= bytes= figure=latency|throughput": fully connected processes.
-StudyAnswer channel_connected(const StudyArguments& args, StudyContext& context) {
+StudyReport channel_connected(const StudyArguments& args, StudyContext& context) {
   const ChannelMessage message = message_of(args);
   const int processes = static_cast<int>(args.integer("processes"));
   const auto fast = fully_connected(path_of(args, "channel", context), message, processes);
@@ -115,7 +115,7 @@ double images_per_s(const StudyArguments& args, const std::string& channel, std:
 
 /// "ps_training machine= network= nodes= batch= channel= [over=] as=ratio|gain|images": images/s, how many times those
 /// over another channel, or the gain in per cent. Of several batches (per GPU) the one with the greatest ratio: "up to".
-StudyAnswer ps_training(const StudyArguments& args, StudyContext& context) {
+StudyReport ps_training(const StudyArguments& args, StudyContext& context) {
   const std::string as = args.text("as");
   const std::string channel = args.text("channel");
   const auto batches = args.integers("batch");
@@ -138,7 +138,7 @@ StudyAnswer ps_training(const StudyArguments& args, StudyContext& context) {
 
 /// "launched_training launcher= machine= network= nodes= batch= channel= over=": throughput of asynchronous workers
 /// that the launcher feeds, how many times that over another channel.
-StudyAnswer launched_training(const StudyArguments& args, StudyContext& context) {
+StudyReport launched_training(const StudyArguments& args, StudyContext& context) {
   const LauncherProfile& launcher = context.hardware.specs().find_launcher(args.text("launcher"));
   const std::int64_t batch = args.integer("batch");
   const auto fast = train(args, args.text("channel"), batch, context, &launcher);
@@ -155,7 +155,7 @@ StudyAnswer launched_training(const StudyArguments& args, StudyContext& context)
 
 /// "launch_share launcher= machine= network= nodes= batch= channel= steps= tasks= part=scheduling|execution": share in
 /// per cent of a job's time; steps and Spark's tasks are those of all workers together.
-StudyAnswer launch_share(const StudyArguments& args, StudyContext& context) {
+StudyReport launch_share(const StudyArguments& args, StudyContext& context) {
   const LauncherProfile& launcher = context.hardware.specs().find_launcher(args.text("launcher"));
   const auto run = train(args, args.text("channel"), args.integer("batch"), context, &launcher);
   const auto nodes = static_cast<int>(args.integer("nodes"));

@@ -50,8 +50,8 @@ Overlaps overlaps_of(const ReplicatedTimeline& run) {
 std::vector<std::pair<std::string, double>> figures_of(const ReplicatedRun& job,
                                                        const DriverCalls& calls) {
   double broadcast = 0, reduce = 0, copies = 0, convolution = 0, pool = 0;
-  // The products of non-fused Winograd are kernels of the matrix library: no profile calls them Winograd.
-  double winograd = 0, fused = 0, products = 0;
+  // The GEMMs of non-fused Winograd are kernels of the matrix library: no profile calls them Winograd.
+  double winograd = 0, fused = 0, gemms = 0;
   double flops = 0, backward = 0, update = 0;
   for (const DeviceTime& time : job.times) {
     const double s = time.time.in_s();
@@ -62,8 +62,8 @@ std::vector<std::pair<std::string, double>> figures_of(const ReplicatedRun& job,
     if (time.kernel_class == KernelClass::Convolution) convolution += s;
     const bool is_nonfused = time.algorithm == Algorithm::WinogradNonfused;
     if (time.algorithm == Algorithm::WinogradFused) fused += s;
-    if (is_nonfused && time.is_products) products += s;
-    if (is_nonfused && !time.is_products && time.kernel_class == KernelClass::Convolution)
+    if (is_nonfused && time.is_gemms) gemms += s;
+    if (is_nonfused && !time.is_gemms && time.kernel_class == KernelClass::Convolution)
       winograd += s;
     if (time.op == OpKind::MaxPool && is_backward(time)) pool += s;
     flops += time.flops.in_flop();
@@ -79,7 +79,7 @@ std::vector<std::pair<std::string, double>> figures_of(const ReplicatedRun& job,
           {"convolution", convolution},
           {"winograd", winograd + fused},
           {"winograd_fused", fused},
-          {"winograd_products", products},
+          {"winograd_gemms", gemms},
           {"max_pool_backward", pool},
           {"flop", flops},
           {"backward_flop", backward},
@@ -154,7 +154,7 @@ std::vector<double> shares(const StudyArguments& args, const std::string& work,
 }
 
 /// "profile_share ... work= batch=": share of the GPUs' time in per cent.
-StudyAnswer profile_share(const StudyArguments& args, StudyContext& context) {
+StudyReport profile_share(const StudyArguments& args, StudyContext& context) {
   const std::int64_t batch = args.integer("batch");
   const std::string work = args.text("work");
   const auto part = [&](const char* name) {
@@ -170,7 +170,7 @@ StudyAnswer profile_share(const StudyArguments& args, StudyContext& context) {
 
 /// "profile_curve ... work= batches= [rises=4,8,16] [falls=32,64]": share of the steps between neighbours of these lists
 /// that go the way they say: 1 when all do.
-StudyAnswer profile_curve(const StudyArguments& args, StudyContext& context) {
+StudyReport profile_curve(const StudyArguments& args, StudyContext& context) {
   const std::string work = args.text("work");
   int steps = 0, good = 0;
   const auto check = [&](const char* key, double sign) {
@@ -188,14 +188,14 @@ StudyAnswer profile_curve(const StudyArguments& args, StudyContext& context) {
   if (work == "winograd") {
     why += "; fused kernels alone " +
            curve_text(batches, shares(args, "winograd_fused", batches, context)) +
-           "; products of the non-fused " +
-           curve_text(batches, shares(args, "winograd_products", batches, context));
+           "; GEMMs of the non-fused " +
+           curve_text(batches, shares(args, "winograd_gemms", batches, context));
   }
   return {static_cast<double>(good) / std::max(steps, 1), why};
 }
 
 /// "profile_flops jobs=a+b+c gpu= batch=": 1 when each does more arithmetic in a step than the next.
-StudyAnswer profile_order(const StudyArguments& args, StudyContext& context) {
+StudyReport profile_order(const StudyArguments& args, StudyContext& context) {
   std::string rest = args.text("jobs"), why;
   const std::int64_t batch = args.integer("batch");
   double before = 0;
@@ -214,7 +214,7 @@ StudyAnswer profile_order(const StudyArguments& args, StudyContext& context) {
 
 /// "profile_backward ... batch= over_batch=": share of arithmetic behind the forward pass, update included, at one batch
 /// less that at another, in points.
-StudyAnswer profile_backward(const StudyArguments& args, StudyContext& context) {
+StudyReport profile_backward(const StudyArguments& args, StudyContext& context) {
   const auto part = [&](std::int64_t batch) {
     return 100 *
            (figure(args, "backward_flop", batch, context) +
@@ -228,7 +228,7 @@ StudyAnswer profile_backward(const StudyArguments& args, StudyContext& context) 
 }
 
 /// "profile_launching ... batch=": launches' share of the host's time in calls that launch or wait for a GPU, in per cent.
-StudyAnswer profile_launching(const StudyArguments& args, StudyContext& context) {
+StudyReport profile_launching(const StudyArguments& args, StudyContext& context) {
   const std::int64_t batch = args.integer("batch");
   const double launching = figure(args, "launching", batch, context);
   const double waiting = figure(args, "waiting", batch, context);
@@ -239,7 +239,7 @@ StudyAnswer profile_launching(const StudyArguments& args, StudyContext& context)
 }
 
 /// "profile_allocations ... batches=": the most calls of cudaMalloc and cudaFree in a step in the middle of a run.
-StudyAnswer profile_allocations(const StudyArguments& args, StudyContext& context) {
+StudyReport profile_allocations(const StudyArguments& args, StudyContext& context) {
   double most = 0;
   std::string why = "cudaMalloc and cudaFree of a GPU's cache in the first step:";
   for (const std::int64_t batch : args.integers("batches")) {
@@ -263,7 +263,7 @@ constexpr StartCall kStartCalls[] = {{"cuDeviceGetAttribute", 189, 0.011366},
                                      {"cuDeviceGetName", 2, 0.088889}};
 
 /// "profile_start gpus=": share of the three greatest among the calls that ask about devices, in per cent.
-StudyAnswer profile_start(const StudyArguments& args, StudyContext&) {
+StudyReport profile_start(const StudyArguments& args, StudyContext&) {
   const auto gpus = static_cast<double>(args.integer("gpus"));
   double all = 0, three = 0;
   std::string why = "at the start, whatever the network and the batch:";
@@ -282,14 +282,14 @@ StudyAnswer profile_start(const StudyArguments& args, StudyContext&) {
 double overlap(const StudyArguments& args, StudyContext& context, const char* name) {
   return 100 * figure(args, name, args.integer("batch"), context);
 }
-StudyAnswer profile_overlap(const StudyArguments& args, StudyContext& context) {
+StudyReport profile_overlap(const StudyArguments& args, StudyContext& context) {
   const std::int64_t batch = args.integer("batch");
   return {overlap(args, context, "copy_overlap"),
           fmt::format("copies take {} ms of all GPUs in a step of {} ms",
                       three_digits(1e3 * figure(args, "copy", batch, context)),
                       three_digits(1e3 * figure(args, "step", batch, context)))};
 }
-StudyAnswer profile_concurrency(const StudyArguments& args, StudyContext& context) {
+StudyReport profile_concurrency(const StudyArguments& args, StudyContext& context) {
   return {overlap(args, context, "concurrency"),
           "the framework issues all kernels of a device into one stream"};
 }

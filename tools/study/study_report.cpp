@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string figure(std::optional<double> value) { return value ? narrow(*value, 9) : "-"; }
+std::string figure(std::optional<double> value) { return value ? low_precision(*value, 9) : "-"; }
 
 Json json_of(std::optional<double> value) { return value ? Json(*value) : Json(); }
 

@@ -56,7 +56,7 @@ double loaded_throughput(const StudyArguments& args, std::int64_t batch, std::in
 }
 
 /// "loaded_gain ... batch= threads= over_batch= over_threads= [gpus=]": ratio of throughputs.
-StudyAnswer loaded_gain(const StudyArguments& args, StudyContext& context) {
+StudyReport loaded_gain(const StudyArguments& args, StudyContext& context) {
   const std::int64_t gpus = args.integer("gpus", 1), batch = args.integer("batch"),
                      threads = args.integer("threads");
   const double now = loaded_throughput(args, batch, threads, gpus, context);
@@ -68,19 +68,19 @@ StudyAnswer loaded_gain(const StudyArguments& args, StudyContext& context) {
 
 /// "loaded_saturation ... batch= gpus= threads=2,4,8 within=PER_CENT": the fewest threads that reach the throughput of the
 /// most, but for so much.
-StudyAnswer loaded_saturation(const StudyArguments& args, StudyContext& context) {
+StudyReport loaded_saturation(const StudyArguments& args, StudyContext& context) {
   const std::vector<std::int64_t> grid = args.integers("threads");
   const std::int64_t batch = args.integer("batch"), gpus = args.integer("gpus", 1);
   const double enough = 1 - args.number("within", 3) / 100;
   const double best = loaded_throughput(args, batch, grid.back(), gpus, context);
-  StudyAnswer answer;
+  StudyReport report;
   for (const std::int64_t threads : grid) {
     const double now = loaded_throughput(args, batch, threads, gpus, context);
-    answer.why += fmt::format("{}{}: {}", answer.why.empty() ? "images/s by threads: " : ", ",
+    report.why += fmt::format("{}{}: {}", report.why.empty() ? "images/s by threads: " : ", ",
                               threads, three_digits(now));
-    if (!answer.value && now >= enough * best) answer.value = static_cast<double>(threads);
+    if (!report.value && now >= enough * best) report.value = static_cast<double>(threads);
   }
-  return answer;
+  return report;
 }
 
 /// How many samples a GPU gets, of `gpus`: "batch=" of each GPU, or "total_batch=", which the program divides among them.
@@ -93,18 +93,18 @@ struct BatchPerGpu {
 };
 
 /// Mean of the answers at every batch that is named: studies print one figure for several.
-StudyAnswer mean_over_batches(const StudyArguments& args,
-                              const std::function<StudyAnswer(BatchPerGpu)>& answer_at) {
+StudyReport mean_over_batches(const StudyArguments& args,
+                              const std::function<StudyReport(BatchPerGpu)>& report_at) {
   const std::int64_t total = args.integer("total_batch", 0);
-  if (total > 0) return answer_at({total, true});
+  if (total > 0) return report_at({total, true});
   const std::vector<std::int64_t> batches = args.integers("batch");
-  StudyAnswer mean{0, ""};
+  StudyReport mean{0, ""};
   for (const std::int64_t batch : batches) {
-    const StudyAnswer answer = answer_at({batch});
+    const StudyReport report = report_at({batch});
     const std::string at = batches.size() > 1 ? fmt::format("batch {}: ", batch) : "";
-    mean.why += (mean.why.empty() ? "" : "; ") + at + answer.why;
-    if (!answer.value) return {std::nullopt, mean.why};
-    *mean.value += *answer.value / static_cast<double>(batches.size());
+    mean.why += (mean.why.empty() ? "" : "; ") + at + report.why;
+    if (!report.value) return {std::nullopt, mean.why};
+    *mean.value += *report.value / static_cast<double>(batches.size());
   }
   return mean;
 }
@@ -122,9 +122,9 @@ ManyGpus predict_on(const StudyArguments& args, BatchPerGpu batch, std::int64_t 
 }
 
 /// "box_speedup ... batch=64,256 gpus= over=": throughput of so many GPUs of the box over that of fewer, batch per GPU.
-StudyAnswer box_speedup(const StudyArguments& args, StudyContext& context) {
+StudyReport box_speedup(const StudyArguments& args, StudyContext& context) {
   const std::int64_t gpus = args.integer("gpus"), over = args.integer("over", 1);
-  return mean_over_batches(args, [&](BatchPerGpu batch) -> StudyAnswer {
+  return mean_over_batches(args, [&](BatchPerGpu batch) -> StudyReport {
     ResolvedJob job;
     const ManyGpus many = predict_on(args, batch, gpus, context, job);
     const ManyGpus fewer = predict_on(args, batch, over, context, job);
@@ -136,15 +136,15 @@ StudyAnswer box_speedup(const StudyArguments& args, StudyContext& context) {
 }
 
 /// "box_utilization ... batch=64,256 gpus= figure=avg|max": of the GPUs of the box, in per cent.
-StudyAnswer box_utilization(const StudyArguments& args, StudyContext& context) {
+StudyReport box_utilization(const StudyArguments& args, StudyContext& context) {
   const bool wants_max = args.text("figure") == "max";
   const std::int64_t gpus = args.integer("gpus");
-  return mean_over_batches(args, [&](BatchPerGpu batch) -> StudyAnswer {
+  return mean_over_batches(args, [&](BatchPerGpu batch) -> StudyReport {
     ResolvedJob job;
     const ManyGpus many = predict_on(args, batch, gpus, context, job);
     const Range& use = many.step.utilization.front();
     return {100 * (wants_max ? use.max : use.avg),
-            fmt::format("a step of {} ms, {:.0f} % of it in exchange that nothing hides",
+            fmt::format("a step of {} ms, {:.0f} % of it in communication that nothing hides",
                         three_digits(many.step.step_time.in_ms()),
                         100 * (many.step.parts.communication + many.step.parts.host_update) /
                             many.step.step_time)};
@@ -178,7 +178,7 @@ double rate_beside_another(ColocatedJob one, const SharedBox& box) {
 }
 
 /// Two like trainings at once on all `gpus`, in time slices: time over that of one on all, or of both after each other.
-StudyAnswer on_the_same_gpus(const ResolvedJob& job, const ManyGpus& all, bool over_one,
+StudyReport on_the_same_gpus(const ResolvedJob& job, const ManyGpus& all, bool over_one,
                              const StudyContext& context) {
   const ColocatedJob one = as_neighbour(job, all);
   const SharedBox box = shared_box(job, context.hardware, false);
@@ -194,10 +194,10 @@ StudyAnswer on_the_same_gpus(const ResolvedJob& job, const ManyGpus& all, bool o
 /// "box_together ... batch=|total_batch= gpus= each=": time of two like trainings at once over that of one after the
 /// other on all `gpus`. `each` of the GPUs for each of the two: all of them, shared in time slices, or half, side by
 /// side. With as=alone: over the time of one on all.
-StudyAnswer box_together(const StudyArguments& args, StudyContext& context) {
+StudyReport box_together(const StudyArguments& args, StudyContext& context) {
   const std::int64_t gpus = args.integer("gpus"), each = args.integer("each");
   const bool over_one = args.text("as", "sequence") == "alone";
-  return mean_over_batches(args, [&](BatchPerGpu batch) -> StudyAnswer {
+  return mean_over_batches(args, [&](BatchPerGpu batch) -> StudyReport {
     ResolvedJob job;
     const ManyGpus all = predict_on(args, batch, gpus, context, job);
     if (each == gpus) return on_the_same_gpus(job, all, over_one, context);

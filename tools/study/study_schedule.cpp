@@ -115,7 +115,7 @@ double optimum_h(const std::vector<TimedJob>& kinds, std::int64_t jobs, std::int
 }
 
 /// "assignment figure=even|priority|optimum|saving jobs= fast= slow= times=": hours, or per cent.
-StudyAnswer assignment(const StudyArguments& args, StudyContext&) {
+StudyReport assignment(const StudyArguments& args, StudyContext&) {
   const std::vector<TimedJob> kinds = timed_jobs(args);
   const std::int64_t jobs = args.integer("jobs"), fast = args.integer("fast"),
                      slow = args.integer("slow");
@@ -227,7 +227,7 @@ std::vector<Reading> readings(const SortedKinds& kinds, std::int64_t most, bool 
 
 /// "assignment_search figure=error|saving total=end|mean even_s= priority_s= most= times=": of all machine counts up to `most`
 /// of each type and all readings, the one whose worse time is nearest to the printed ones, seconds per job. Error in per cent.
-StudyAnswer assignment_search(const StudyArguments& args, StudyContext&) {
+StudyReport assignment_search(const StudyArguments& args, StudyContext&) {
   const double even = args.number("even_s"), priority = args.number("priority_s");
   const std::vector<Reading> all =
       readings(SortedKinds(timed_jobs(args)), args.integer("most"), args.text("total") == "mean");
@@ -325,7 +325,7 @@ std::vector<std::string> three_that_gain(std::vector<PredictedJob> jobs,
 
 /// "gpu_gain figure=within|three|utilization [points=]": how many ratios are within so much; how many of the three that gain
 /// most are right; the rank correlation of GPU utilisation. "gpu_gain figure=ratio job=": one ratio.
-StudyAnswer gpu_gain(const StudyArguments& args, StudyContext& context) {
+StudyReport gpu_gain(const StudyArguments& args, StudyContext& context) {
   const std::vector<PredictedJob> jobs = predicted_jobs(args, context);
   const std::string figure = args.text("figure");
   std::string list;

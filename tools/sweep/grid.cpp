@@ -17,11 +17,13 @@ namespace {
 using Field = google::protobuf::FieldDescriptor;
 using Message = google::protobuf::Message;
 
-const google::protobuf::Descriptor& schema_of(SweepVerb verb) {
-  return verb == SweepVerb::Predict ? *proto::Sweep::Predict::descriptor()
-                                    : *proto::Sweep::Serve::descriptor();
+const google::protobuf::Descriptor& schema_of(SweepSubcommand subcommand) {
+  return subcommand == SweepSubcommand::Predict ? *proto::Sweep::Predict::descriptor()
+                                                : *proto::Sweep::Serve::descriptor();
 }
-const char* name_of(SweepVerb verb) { return verb == SweepVerb::Predict ? "predict" : "serve"; }
+const char* name_of(SweepSubcommand subcommand) {
+  return subcommand == SweepSubcommand::Predict ? "predict" : "serve";
+}
 
 /// "--power-limit" of power_limit.
 std::string flag_of(const std::string& field) {
@@ -67,8 +69,8 @@ void add_words(const std::string& field, const std::string& text, bool is_switch
   }
 }
 
-bool is_switch(SweepVerb verb, std::size_t column) {
-  return schema_of(verb).field(static_cast<int>(column))->cpp_type() == Field::CPPTYPE_BOOL;
+bool is_switch(SweepSubcommand subcommand, std::size_t column) {
+  return schema_of(subcommand).field(static_cast<int>(column))->cpp_type() == Field::CPPTYPE_BOOL;
 }
 
 }  // namespace
@@ -80,9 +82,9 @@ std::string value_text(const store::Value& value) {
   return text != nullptr ? *text : std::string();
 }
 
-std::vector<store::Column> asked_columns(SweepVerb verb) {
+std::vector<store::Column> asked_columns(SweepSubcommand subcommand) {
   std::vector<store::Column> columns;
-  const auto& schema = schema_of(verb);
+  const auto& schema = schema_of(subcommand);
   for (int i = 0; i < schema.field_count(); ++i)
     columns.push_back({schema.field(i)->name(), type_of(*schema.field(i))});
   return columns;
@@ -92,12 +94,12 @@ SweepGrid::SweepGrid(std::string_view text, std::string_view where) {
   proto::Sweep file;
   TextprotoLines lines;
   parse_textproto(text, where, file, &lines);
-  const auto add = [&](SweepVerb verb, const Message& message, int line) {
+  const auto add = [&](SweepSubcommand subcommand, const Message& message, int line) {
     const std::string place = line > 0 ? fmt::format("{}:{}", where, line) : std::string(where);
-    Block block{verb, {}, 1, 0};
-    const auto& schema = schema_of(verb);
+    Block block{subcommand, {}, 1, 0};
+    const auto& schema = schema_of(subcommand);
     block.columns = static_cast<std::size_t>(schema.field_count());
-    text_ += fmt::format("{} {{\n", name_of(verb));
+    text_ += fmt::format("{} {{\n", name_of(subcommand));
     for (int i = 0; i < schema.field_count(); ++i) {
       const Field& field = *schema.field(i);
       const int count = message.GetReflection()->FieldSize(message, &field);
@@ -125,7 +127,7 @@ SweepGrid::SweepGrid(std::string_view text, std::string_view where) {
     }
     text_ += "}\n";
     if (block.axes.empty() || block.axes.front().field != "network")
-      throw InputError(place, fmt::format("{} without a network", name_of(verb)),
+      throw InputError(place, fmt::format("{} without a network", name_of(subcommand)),
                        "network: [\"resnet50\", ...]");
     size_ += block.size;
     if (size_ > kMostPoints)
@@ -134,9 +136,10 @@ SweepGrid::SweepGrid(std::string_view text, std::string_view where) {
   };
   const auto& schema = *proto::Sweep::descriptor();
   for (int i = 0; i < file.predict_size(); ++i)
-    add(SweepVerb::Predict, file.predict(i), lines.find(schema.FindFieldByName("predict"), i));
+    add(SweepSubcommand::Predict, file.predict(i),
+        lines.find(schema.FindFieldByName("predict"), i));
   for (int i = 0; i < file.serve_size(); ++i)
-    add(SweepVerb::Serve, file.serve(i), lines.find(schema.FindFieldByName("serve"), i));
+    add(SweepSubcommand::Serve, file.serve(i), lines.find(schema.FindFieldByName("serve"), i));
   if (blocks_.empty())
     throw InputError(where, "nothing to ask", "predict { network: [...] gpu: [...] } or serve");
 }
@@ -144,7 +147,7 @@ SweepGrid::SweepGrid(std::string_view text, std::string_view where) {
 SweepPoint SweepGrid::at(std::int64_t index) const {
   auto block = blocks_.begin();
   while (index >= block->size) index -= (block++)->size;
-  SweepPoint point{block->verb, {}, {}, {}, {}};
+  SweepPoint point{block->subcommand, {}, {}, {}, {}};
   point.asked.resize(block->columns);
   std::vector<std::size_t> chosen(block->axes.size());
   for (std::size_t a = block->axes.size(); a-- > 0;) {
@@ -152,7 +155,7 @@ SweepPoint SweepGrid::at(std::int64_t index) const {
     chosen[a] = static_cast<std::size_t>(index % count);
     index /= count;
   }
-  std::string question = name_of(block->verb);
+  std::string question = name_of(block->subcommand);
   for (std::size_t a = 0; a < chosen.size(); ++a) {
     const Axis& axis = block->axes[a];
     const std::string& text = axis.texts[chosen[a]];
@@ -161,7 +164,7 @@ SweepPoint SweepGrid::at(std::int64_t index) const {
     if (axis.is_file && (!axis.field.ends_with("network") || is_network_path(text)))
       point.files.push_back(text);
     if (axis.field != "network")
-      add_words(axis.field, text, is_switch(block->verb, axis.column), point.words);
+      add_words(axis.field, text, is_switch(block->subcommand, axis.column), point.words);
   }
   point.words.emplace_back("--");
   point.words.push_back(block->axes.front().texts[chosen.front()]);

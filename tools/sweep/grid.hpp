@@ -8,24 +8,25 @@
 
 namespace tracecast {
 
-/// Which verb answers a point; an index into sweep_tables().
-enum class SweepVerb : std::uint8_t { Predict, Serve };
-inline constexpr SweepVerb kSweepVerbs[] = {SweepVerb::Predict, SweepVerb::Serve};
+/// Which subcommand answers a point; an index into sweep_tables().
+enum class SweepSubcommand : std::uint8_t { Predict, Serve };
+inline constexpr SweepSubcommand kSweepSubcommands[] = {SweepSubcommand::Predict,
+                                                        SweepSubcommand::Serve};
 
 /// To the last digit; empty where there is nothing.
 [[nodiscard]] std::string value_text(const store::Value& value);
 
 /// One question of a grid.
 struct SweepPoint {
-  SweepVerb verb{};
-  std::vector<std::string> words;   ///< what stands behind `tracecast VERB`
-  std::string question;             ///< hash of the verb and the flags, in the schema's order
-  std::vector<store::Value> asked;  ///< a value for each of asked_columns(verb)
+  SweepSubcommand subcommand{};
+  std::vector<std::string> words;   ///< what stands behind `tracecast SUBCOMMAND`
+  std::string question;             ///< hash of the subcommand and the flags, in the schema's order
+  std::vector<store::Value> asked;  ///< a value for each of asked_columns(subcommand)
   std::vector<std::string> files;   ///< whose bytes the answer depends on
 };
 
 /// The flags that a grid may hold, in the order of its schema (sweep.proto).
-[[nodiscard]] std::vector<store::Column> asked_columns(SweepVerb verb);
+[[nodiscard]] std::vector<store::Column> asked_columns(SweepSubcommand subcommand);
 
 /// Every combination of the values that a file lists.
 class SweepGrid {
@@ -53,7 +54,7 @@ class SweepGrid {
     bool is_file = false;
   };
   struct Block {
-    SweepVerb verb{};
+    SweepSubcommand subcommand{};
     std::vector<Axis> axes;
     std::int64_t size = 1;
     std::size_t columns = 0;

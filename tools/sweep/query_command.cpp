@@ -57,7 +57,7 @@ class Stream {
     if (text_.size() >= kFlushBytes) flush();
   }
   void flush() {
-    write_answer(text_);
+    write_report(text_);
     text_.clear();
   }
 
@@ -65,7 +65,7 @@ class Stream {
   std::string text_;
 };
 
-void answer_csv(const QueryFlags& flags) {
+void report_csv(const QueryFlags& flags) {
   Stream out;
   store::query(
       flags.file, flags.sql, flags.limits,
@@ -101,7 +101,7 @@ void answer_json(const QueryFlags& flags) {
 }
 
 /// All rows, since widths depend on all.
-void answer_table(const QueryFlags& flags) {
+void report_table(const QueryFlags& flags) {
   std::vector<std::vector<std::string>> lines;
   std::vector<bool> is_number;
   std::size_t bytes = 0;
@@ -148,33 +148,37 @@ void answer_table(const QueryFlags& flags) {
 
 void add_query_command(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<QueryFlags>();
-  CLI::App* verb = app.add_subcommand("query", "Ask a file of results in SQL; it stays as it is");
-  verb->add_option("file", flags->file, "SQLite file, such as `sweep` makes")
+  CLI::App* subcommand =
+      app.add_subcommand("query", "Ask a file of results in SQL; it stays as it is");
+  subcommand->add_option("file", flags->file, "SQLite file, such as `sweep` makes")
       ->required()
       ->type_name("FILE");
-  verb->add_option("sql", flags->sql, "One statement that reads")->required()->type_name("SQL");
-  verb->add_option("--format", flags->format, "table, csv or json; the last two to the last digit")
+  subcommand->add_option("sql", flags->sql, "One statement that reads")
+      ->required()
+      ->type_name("SQL");
+  subcommand
+      ->add_option("--format", flags->format, "table, csv or json; the last two to the last digit")
       ->type_name("F")
       ->capture_default_str()
       ->check(CLI::IsMember({"table", "csv", "json"}));
-  verb->add_option("--limit", flags->limits.rows, "Rows of the answer; more end it")
+  subcommand->add_option("--limit", flags->limits.rows, "Rows of the answer; more end it")
       ->type_name("N")
       ->capture_default_str()
       ->check(whole_number(1, kMostRows) & CLI::Range(std::int64_t{1}, kMostRows));
-  verb->add_option("--time-limit", flags->limits.seconds, "Seconds that it may take")
+  subcommand->add_option("--time-limit", flags->limits.seconds, "Seconds that it may take")
       ->type_name("S")
       ->capture_default_str()
       ->check(number_within(0.001, 1e6));
-  verb->footer(
+  subcommand->footer(
       "Example: tracecast query results.db \"SELECT network, gpu, throughput_samples_per_s FROM "
       "predictions ORDER BY 3 DESC LIMIT 10\"");
-  verb->callback([flags, &exit_code] {
+  subcommand->callback([flags, &exit_code] {
     if (flags->format == "csv") {
-      answer_csv(*flags);
+      report_csv(*flags);
     } else if (flags->format == "json") {
       answer_json(*flags);
     } else {
-      answer_table(*flags);
+      report_table(*flags);
     }
     exit_code = kExitDone;
   });

@@ -11,7 +11,7 @@
 
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
-#include "tools/sweep/answer_row.hpp"
+#include "tools/sweep/result_row.hpp"
 
 namespace tracecast {
 namespace {
@@ -141,9 +141,9 @@ bool SweepRanks::serve_one(const std::string& common,
   while (!rest.empty()) rows.push_back(row_from(rest));
   const std::vector<std::int64_t> points = next();
   if (points.empty()) --s.helping;
-  std::string answer(points.size() * sizeof(std::int64_t), '\0');
-  std::memcpy(answer.data(), points.data(), answer.size());
-  s.send_bytes(answer, from, kPointsTag);
+  std::string report(points.size() * sizeof(std::int64_t), '\0');
+  std::memcpy(report.data(), points.data(), report.size());
+  s.send_bytes(report, from, kPointsTag);
   return true;
 }
 
@@ -155,9 +155,9 @@ std::vector<std::int64_t> SweepRanks::ask(const std::string& common,
   s.send_bytes(bytes, 0, kRowsTag);
   State::Status status;
   s.wait_probe(0, kPointsTag, s.world, &status);
-  const std::string answer = s.receive_bytes(0, kPointsTag, status);
-  std::vector<std::int64_t> points(answer.size() / sizeof(std::int64_t));
-  std::memcpy(points.data(), answer.data(), answer.size());
+  const std::string report = s.receive_bytes(0, kPointsTag, status);
+  std::vector<std::int64_t> points(report.size() / sizeof(std::int64_t));
+  std::memcpy(points.data(), report.data(), report.size());
   return points;
 }
 

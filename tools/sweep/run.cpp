@@ -15,8 +15,8 @@
 #include "sim/base/error.hpp"
 #include "sim/job/sha256.hpp"
 #include "sim/store/sweep_store.hpp"
-#include "tools/sweep/answer_row.hpp"
 #include "tools/sweep/ranks.hpp"
+#include "tools/sweep/result_row.hpp"
 
 namespace tracecast {
 namespace {
@@ -176,7 +176,7 @@ class Workers {
           if (stopped_) break;
           const SweepPoint point = grid_.at(index);
           if (fresh_.is_new_for(point, generation)) answerer.use(fresh_.get());
-          store::PointRow row = answerer.answer(point);
+          store::PointRow row = answerer.report(point);
           row.point = index;
           row.state = states_.of(point);
           const std::lock_guard lock(mutex_);
@@ -205,7 +205,7 @@ class Workers {
 };
 
 void count(const std::string& status, const std::string& reason, SweepSummary& summary) {
-  if (status == kAnswered) ++summary.answered;
+  if (status == kReported) ++summary.reported;
   if (status == kTooLarge) ++summary.too_large;
   if (status == kRefused || status == kOurBug) ++summary.reasons[reason];
   if (status == kRefused) ++summary.refused;
@@ -237,7 +237,7 @@ Points unanswered(const SweepGrid& grid, const store::SweepStore& file, States& 
       --summary.points;
       continue;
     }
-    const auto known = file.find(static_cast<std::size_t>(point.verb), point.question);
+    const auto known = file.find(static_cast<std::size_t>(point.subcommand), point.question);
     if (known && known->status != kOurBug && known->state == states.of(point)) {
       ++summary.known;
       count(known->status, known->reason, summary);

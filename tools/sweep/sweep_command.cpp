@@ -28,7 +28,7 @@ namespace tracecast {
 namespace {
 
 constexpr std::uint64_t kMostGridBytes = 1 << 20;
-constexpr std::size_t kMostReasons = 5;  ///< that are told
+constexpr std::size_t kMostReasons = 5;  ///< that are reported
 
 struct SweepFlags {
   std::string grid, output;
@@ -111,7 +111,7 @@ std::string text_of(const SweepSummary& s, const std::string& file) {
   std::string page;
   add_line(page, "Results", file);
   add_line(page, "Points", fmt::format("{}", s.points));
-  add_line(page, "Answered", fmt::format("{}", s.answered));
+  add_line(page, "Reported", fmt::format("{}", s.reported));
   add_line(page, "Do not fit", fmt::format("{} in memory: answered as if they did", s.too_large));
   add_line(page, "Refused", fmt::format("{}", s.refused));
   if (s.bugs > 0) add_line(page, "Our bugs", fmt::format("{}", s.bugs));
@@ -125,7 +125,7 @@ std::string json_of(const SweepSummary& s, const std::string& file) {
                              {"version", kVersion},
                              {"file", file},
                              {"points", s.points},
-                             {"answered", s.answered},
+                             {"reported", s.reported},
                              {"too_large", s.too_large},
                              {"refused", s.refused},
                              {"bugs", s.bugs}};
@@ -136,8 +136,8 @@ std::string json_of(const SweepSummary& s, const std::string& file) {
 }
 
 std::string csv_of(const SweepSummary& s) {
-  return fmt::format("points,answered,too_large,refused,bugs\n{},{},{},{},{}\n", s.points,
-                     s.answered, s.too_large, s.refused, s.bugs);
+  return fmt::format("points,reported,too_large,refused,bugs\n{},{},{},{},{}\n", s.points,
+                     s.reported, s.too_large, s.refused, s.bugs);
 }
 
 int end_of(const SweepFlags& flags, const SweepGrid& grid, const SweepSummary& s) {
@@ -148,11 +148,11 @@ int end_of(const SweepFlags& flags, const SweepGrid& grid, const SweepSummary& s
     return kExitInterrupted;
   }
   if (!flags.report.empty()) write_sweep_page(grid, s, flags.output, flags.report);
-  write_answer(flags.format == "json"  ? json_of(s, flags.output)
+  write_report(flags.format == "json"  ? json_of(s, flags.output)
                : flags.format == "csv" ? csv_of(s)
                                        : text_of(s, flags.output));
   if (s.bugs > 0) return kExitOurBug;
-  return s.answered + s.too_large > 0 ? kExitDone : kExitNo;
+  return s.reported + s.too_large > 0 ? kExitDone : kExitNo;
 }
 
 int run(const SweepFlags& flags) {
@@ -187,25 +187,27 @@ int run(const SweepFlags& flags) {
 
 void add_sweep_command(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<SweepFlags>();
-  CLI::App* verb = app.add_subcommand(
+  CLI::App* subcommand = app.add_subcommand(
       "sweep", "Predict every point of a grid into a file of results; again: what is missing");
-  verb->add_option("grid", flags->grid,
+  subcommand
+      ->add_option("grid", flags->grid,
                    "Blocks predict { ... } and serve { ... } whose fields are the flags of these "
-                   "verbs, each with all its values")
+                   "subcommands, each with all its values")
       ->required()
       ->type_name("FILE");
-  verb->add_option("-o,--output", flags->output,
+  subcommand
+      ->add_option("-o,--output", flags->output,
                    "SQLite file, made or continued: tables predictions, servings, grids, inputs")
       ->required()
       ->type_name("FILE");
-  verb->add_option("--threads", flags->threads, "That predict; 0: all cores")
+  subcommand->add_option("--threads", flags->threads, "That predict; 0: all cores")
       ->type_name("N")
       ->check(whole_number(0, 1024) & CLI::Range(0, 1024));
-  add_source_options(*verb, flags->sources);
-  add_format_option(*verb, flags->format);
-  add_report_option(*verb, flags->report);
-  verb->footer("Example: tracecast sweep grid.textproto -o results.db");
-  verb->callback([flags, &exit_code] { exit_code = run(*flags); });
+  add_source_options(*subcommand, flags->sources);
+  add_format_option(*subcommand, flags->format);
+  add_report_option(*subcommand, flags->report);
+  subcommand->footer("Example: tracecast sweep grid.textproto -o results.db");
+  subcommand->callback([flags, &exit_code] { exit_code = run(*flags); });
 }
 
 }  // namespace tracecast

@@ -104,35 +104,35 @@ PageJson account_section(const PageJson& account) {
 
 Interval interval_of(const PageJson& json) { return {json["value"], json["low"], json["high"]}; }
 
-void add_replay_headline(PageJson& page, const PageJson& answer) {
+void add_replay_headline(PageJson& page, const PageJson& report) {
   PageJson& facts = page["headline"];
-  const bool is_moved = answer.contains("transfer");
-  if (is_moved && !answer["transfer"]["step_time_s"].is_null()) {
+  const bool is_moved = report.contains("transfer");
+  if (is_moved && !report["transfer"]["step_time_s"].is_null()) {
     facts.push_back(
-        page_fact("Step", interval_of(answer["transfer"]["step_time_s"]), "s", "transferred"));
-  } else if (!answer["predicted_step_s"].is_null()) {
-    facts.push_back(page_fact("Step", answer["predicted_step_s"].get<double>(), "s"));
+        page_fact("Step", interval_of(report["transfer"]["step_time_s"]), "s", "transferred"));
+  } else if (!report["predicted_step_s"].is_null()) {
+    facts.push_back(page_fact("Step", report["predicted_step_s"].get<double>(), "s"));
   }
-  if (!answer["recorded_step_s"].is_null())
-    facts.push_back(page_fact("Step recorded", answer["recorded_step_s"].get<double>(), "s"));
+  if (!report["recorded_step_s"].is_null())
+    facts.push_back(page_fact("Step recorded", report["recorded_step_s"].get<double>(), "s"));
   if (is_moved)
     facts.push_back(
-        page_fact("Kernels", interval_of(answer["transfer"]["kernel_time_s"]), "s", "transferred"));
-  facts.push_back(page_fact("GPU busy", answer["predicted_busy_s"].get<double>(), "s"));
-  facts.push_back(page_fact("GPU busy recorded", answer["recorded_busy_s"].get<double>(), "s"));
-  facts.push_back(page_fact("All of it", answer["predicted_span_s"].get<double>(), "s"));
+        page_fact("Kernels", interval_of(report["transfer"]["kernel_time_s"]), "s", "transferred"));
+  facts.push_back(page_fact("GPU busy", report["predicted_busy_s"].get<double>(), "s"));
+  facts.push_back(page_fact("GPU busy recorded", report["recorded_busy_s"].get<double>(), "s"));
+  facts.push_back(page_fact("All of it", report["predicted_span_s"].get<double>(), "s"));
 }
 
-std::string sentence_of(const PageJson& answer) {
-  const PageJson& recorded = answer["recorded_step_s"];
-  const PageJson& predicted = answer["predicted_step_s"];
-  const std::string place = answer.contains("transfer")
-                                ? " on " + answer["transfer"]["to"].get<std::string>()
+std::string sentence_of(const PageJson& report) {
+  const PageJson& recorded = report["recorded_step_s"];
+  const PageJson& predicted = report["predicted_step_s"];
+  const std::string place = report.contains("transfer")
+                                ? " on " + report["transfer"]["to"].get<std::string>()
                                 : std::string();
   if (recorded.is_null() || predicted.is_null()) {
     return fmt::format("The GPU is busy for {}{}; recorded {}.",
-                       milliseconds(answer["predicted_busy_s"]), place,
-                       milliseconds(answer["recorded_busy_s"]));
+                       milliseconds(report["predicted_busy_s"]), place,
+                       milliseconds(report["recorded_busy_s"]));
   }
   return fmt::format("A step takes {}{}; recorded {}.", milliseconds(predicted), place,
                      milliseconds(recorded));
@@ -140,20 +140,20 @@ std::string sentence_of(const PageJson& answer) {
 
 }  // namespace
 
-void write_replay_page(const PageJson& answer, const Timeline* timeline, const std::string& file) {
+void write_replay_page(const PageJson& report, const Timeline* timeline, const std::string& file) {
   std::string title;
-  for (const PageJson& input : answer["inputs"])
+  for (const PageJson& input : report["inputs"])
     title += (title.empty() ? "" : ", ") + input["name"].get<std::string>();
   PageJson page = new_page(
-      {.verb = "trace replay",
+      {.subcommand = "trace replay",
        .title = title,
-       .subtitle = "recorded on " + (answer["gpu"] == "" ? std::string("an unnamed GPU")
-                                                         : answer["gpu"].get<std::string>()),
-       .answer = sentence_of(answer)});
-  add_replay_headline(page, answer);
+       .subtitle = "recorded on " + (report["gpu"] == "" ? std::string("an unnamed GPU")
+                                                         : report["gpu"].get<std::string>()),
+       .report = sentence_of(report)});
+  add_replay_headline(page, report);
   PageJson& sections = page["sections"];
-  if (answer.contains("transfer")) {
-    const PageJson& moved = answer["transfer"];
+  if (report.contains("transfer")) {
+    const PageJson& moved = report["transfer"];
     sections.push_back(moved_section({.id = "classes",
                                       .title = "By class of kernel",
                                       .kind = "table",
@@ -167,16 +167,16 @@ void write_replay_page(const PageJson& answer, const Timeline* timeline, const s
                  "binds them."},
         moved["ways"], "way"));
   }
-  if (!answer["steps"].empty()) sections.push_back(steps_section(answer));
-  if (answer.contains("ranks")) sections.push_back(ranks_section(answer["ranks"]));
+  if (!report["steps"].empty()) sections.push_back(steps_section(report));
+  if (report.contains("ranks")) sections.push_back(ranks_section(report["ranks"]));
   if (timeline != nullptr)
     sections.push_back(page_timeline({.id = "timeline",
                                       .title = "What ran when, replayed",
                                       .kind = "timeline",
                                       .text = "Streams and threads of the replay."},
                                      *timeline));
-  sections.push_back(account_section(answer["account"]));
-  page["inputs"] = answer["inputs"];
+  sections.push_back(account_section(report["account"]));
+  page["inputs"] = report["inputs"];
   write_page(std::move(page), file);
 }
 

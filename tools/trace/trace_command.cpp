@@ -101,9 +101,9 @@ int print_summary(SummaryOptions& options) {
     std::vector<TraceFile> files;
     for (const std::filesystem::path& file : traces::recorded_files(paths))
       files.push_back({file.filename().string(), sha256_of_file(file)});
-    write_answer(trace_json(report, files));
+    write_report(trace_json(report, files));
   } else {
-    write_answer(options.format == "csv" ? trace_csv(report) : trace_text(report));
+    write_report(options.format == "csv" ? trace_csv(report) : trace_text(report));
   }
   return options.strict && has_damage(report.total) ? kExitNo : kExitDone;
 }
@@ -111,16 +111,16 @@ int print_summary(SummaryOptions& options) {
 }  // namespace
 
 void add_trace_command(CLI::App& app, int& exit_code) {
-  CLI::App* verb = app.add_subcommand("trace", "Read and understand recorded profiles");
-  verb->require_subcommand(1);
-  add_trace_record(*verb, exit_code);
-  add_trace_replay(*verb, exit_code);
-  add_trace_convert(*verb, exit_code);
-  add_trace_diff(*verb, exit_code);
+  CLI::App* subcommand = app.add_subcommand("trace", "Read and understand recorded profiles");
+  subcommand->require_subcommand(1);
+  add_trace_record(*subcommand, exit_code);
+  add_trace_replay(*subcommand, exit_code);
+  add_trace_convert(*subcommand, exit_code);
+  add_trace_diff(*subcommand, exit_code);
 
   auto options = std::make_shared<SummaryOptions>();
   CLI::App* summary =
-      verb->add_subcommand("summary", "Say where the time of a recorded profile goes");
+      subcommand->add_subcommand("summary", "Say where the time of a recorded profile goes");
   summary
       ->add_option(
           "file", options->files,

@@ -164,11 +164,14 @@ int convert(ConvertCommand& command) {
 
 void add_trace_convert(CLI::App& trace, int& exit_code) {
   auto command = std::make_shared<ConvertCommand>();
-  CLI::App* verb = trace.add_subcommand("convert", "Write a recorded profile in another format");
-  verb->add_option("file", command->file, "Recorded profile, as for summary; - is standard input")
+  CLI::App* subcommand =
+      trace.add_subcommand("convert", "Write a recorded profile in another format");
+  subcommand
+      ->add_option("file", command->file, "Recorded profile, as for summary; - is standard input")
       ->type_name("FILE")
       ->required();
-  verb->add_option(
+  subcommand
+      ->add_option(
           "--to", command->to,
           "perfetto: Perfetto's own form for ui.perfetto.dev, all ranks together; chrome:\n"
           "JSON of PyTorch's profiler, also for speedscope and chrome://tracing; chakra:\n"
@@ -176,14 +179,15 @@ void add_trace_convert(CLI::App& trace, int& exit_code) {
           "tracecast: our own form, small and complete")
       ->type_name("FORMAT")
       ->required();
-  verb->add_option("-o,--out", command->out,
+  subcommand
+      ->add_option("-o,--out", command->out,
                    "File to write, - for standard output; default: the\n"
                    "name with another ending")
       ->type_name("OUT");
-  verb->add_option("--rank", command->rank, "One of several traces of the file, from 0 on")
+  subcommand->add_option("--rank", command->rank, "One of several traces of the file, from 0 on")
       ->type_name("N");
-  verb->footer("Example: tracecast trace convert export.sqlite --to chrome -o export.json");
-  verb->callback([command, &exit_code] { exit_code = convert(*command); });
+  subcommand->footer("Example: tracecast trace convert export.sqlite --to chrome -o export.json");
+  subcommand->callback([command, &exit_code] { exit_code = convert(*command); });
 }
 
 }  // namespace tracecast

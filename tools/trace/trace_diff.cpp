@@ -100,9 +100,11 @@ void sort_by_difference(std::vector<Change>& changes, const Scale& scale) {
 
 // --- text
 
-std::string ms(double s) { return narrow(s * 1e3, 9); }
+std::string ms(double s) { return low_precision(s * 1e3, 9); }
 
-std::string signed_ms(double s) { return (s < 0 ? "-" : "+") + narrow(std::abs(s) * 1e3, 8); }
+std::string signed_ms(double s) {
+  return (s < 0 ? "-" : "+") + low_precision(std::abs(s) * 1e3, 8);
+}
 
 /// "+12 %"; "new" and "gone" where one side has none.
 std::string relative(double a, double b) {
@@ -112,11 +114,11 @@ std::string relative(double a, double b) {
   const double percent = (b / a - 1) * 100;
   if (std::abs(percent) < 0.5) return "0 %";
   return std::abs(percent) < 1000 ? fmt::format("{:+.0f} %", percent)
-                                  : fmt::format("x {}", narrow(b / a, 5));
+                                  : fmt::format("x {}", low_precision(b / a, 5));
 }
 
 std::string count(double number, double steps) {
-  return steps == 1 ? fmt::format("{:.0f}", number) : narrow(number / steps, 7);
+  return steps == 1 ? fmt::format("{:.0f}", number) : low_precision(number / steps, 7);
 }
 
 std::string shorten(std::string line) {
@@ -279,7 +281,7 @@ int print_diff(DiffCommand& command) {
     for (auto* list : {&d.classes, &d.algorithms, &d.kernels, &d.operators, &d.calls, &d.idle})
       sort_by_difference(*list, scale);
   }
-  write_answer(command.format == "json"  ? diff_json(command, d, scale)
+  write_report(command.format == "json"  ? diff_json(command, d, scale)
                : command.format == "csv" ? diff_csv(d, scale)
                                          : diff_text(command, d, scale));
   return kExitDone;
@@ -289,15 +291,19 @@ int print_diff(DiffCommand& command) {
 
 void add_trace_diff(CLI::App& trace, int& exit_code) {
   auto command = std::make_shared<DiffCommand>();
-  CLI::App* verb = trace.add_subcommand("diff", "Compare two recorded profiles, of any formats");
-  verb->add_option("a", command->a, "Recorded profile, as for summary")->type_name("A")->required();
-  verb->add_option("b", command->b, "The one to compare with it")->type_name("B")->required();
-  verb->add_flag("--per-step", command->per_step, "Counts and times of a step, not of everything");
-  verb->add_option("--top", command->most, "Lines of each table; 0: all")
+  CLI::App* subcommand =
+      trace.add_subcommand("diff", "Compare two recorded profiles, of any formats");
+  subcommand->add_option("a", command->a, "Recorded profile, as for summary")
+      ->type_name("A")
+      ->required();
+  subcommand->add_option("b", command->b, "The one to compare with it")->type_name("B")->required();
+  subcommand->add_flag("--per-step", command->per_step,
+                       "Counts and times of a step, not of everything");
+  subcommand->add_option("--top", command->most, "Lines of each table; 0: all")
       ->type_name("N")
       ->capture_default_str();
-  add_format_option(*verb, command->format);
-  verb->callback([command, &exit_code] { exit_code = print_diff(*command); });
+  add_format_option(*subcommand, command->format);
+  subcommand->callback([command, &exit_code] { exit_code = print_diff(*command); });
 }
 
 }  // namespace tracecast

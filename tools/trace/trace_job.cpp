@@ -56,11 +56,8 @@ const std::vector<Change>& known_changes() {
       {"gpu.memory_bandwidth",
        What::Memory,
        {},
-       "kernels other than convolutions, products and collectives, as if bound by memory alone"},
-      {"gpu.compute",
-       What::Compute,
-       {},
-       "convolutions and products, as if bound by arithmetic alone"},
+       "kernels other than convolutions, GEMMs and collectives, as if bound by memory alone"},
+      {"gpu.compute", What::Compute, {}, "convolutions and GEMMs, as if bound by arithmetic alone"},
       {"host.speed", What::Host, {}, "the host's work and calls"}};
   return changes;
 }
@@ -319,10 +316,12 @@ std::string factors_text(const RanksReplay& job) {
 
 }  // namespace
 
-void add_job_change_options(CLI::App& verb, JobChangeOptions& options) {
-  add_cluster_options(verb, options.cluster);
-  verb.add_option("--machine", options.cluster.machine, "Machine to replay on")->type_name("ID");
-  verb.add_option("--recorded-machine", options.recorded_machine,
+void add_job_change_options(CLI::App& subcommand, JobChangeOptions& options) {
+  add_cluster_options(subcommand, options.cluster);
+  subcommand.add_option("--machine", options.cluster.machine, "Machine to replay on")
+      ->type_name("ID");
+  subcommand
+      .add_option("--recorded-machine", options.recorded_machine,
                   "Machine of the recording; else a usual one for its GPU")
       ->type_name("ID");
 }

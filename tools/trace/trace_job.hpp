@@ -19,7 +19,7 @@ struct JobChangeOptions {
   std::vector<std::string> sets;  ///< "link.bandwidth=2x"
 };
 /// Declares `--gpus`, `--nodes`, `--cluster`, `--machine` and `--recorded-machine`.
-void add_job_change_options(CLI::App& verb, JobChangeOptions& options);
+void add_job_change_options(CLI::App& subcommand, JobChangeOptions& options);
 /// Moves what is said of the recorded job from `sets` (of SourceOptions, which know "cost." and the like) to the options.
 void take_job_changes(std::vector<std::string>& sets, JobChangeOptions& options);
 /// Some of it was asked for.

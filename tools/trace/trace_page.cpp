@@ -123,11 +123,11 @@ PageJson trace_page(const TraceReport& report, const Timeline* timeline) {
   const std::string gpu = s.gpu.empty() ? "a GPU that is not named" : s.gpu;
   const double busy = share(s.busy_ns, s.span_ns);
   PageJson page = new_page(
-      {.verb = "trace",
+      {.subcommand = "trace",
        .title = s.source.empty() ? "Recording" : s.source,
        .subtitle = fmt::format("{}, {}, {} kernels of {} names", s.format, gpu, s.kernels,
                                s.distinct_kernels),
-       .answer = s.span_ns > 0
+       .report = s.span_ns > 0
                      ? fmt::format("The GPU was busy {} of the time from the first kernel to the "
                                    "last.",
                                    percent(busy))

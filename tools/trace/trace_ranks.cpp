@@ -21,7 +21,7 @@ constexpr std::size_t kMostRanks = 16;  ///< that get a line of their own
 
 double seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
 double seconds(engine::Picoseconds time) { return static_cast<double>(time.count()) / 1e12; }
-std::string ms(double s) { return narrow(s * 1e3, 9); }
+std::string ms(double s) { return low_precision(s * 1e3, 9); }
 
 std::string kind_name(std::optional<Collective> kind) {
   return kind ? std::string(to_string(*kind)) : "of a kind not known";
@@ -50,7 +50,7 @@ std::string kinds_text(const traces::CollectiveWaiting& w) {
                         fit(kind_name(kind.kind), 22, 2), kind.collectives, kind.ranks,
                         ms(seconds(kind.wait_ns)), ms(seconds(kind.move_ns)),
                         percent(share_of(kind.wait_ns, kind.wait_ns + kind.move_ns)),
-                        bus ? narrow(*bus * 1e-9, 8) : "-");
+                        bus ? low_precision(*bus * 1e-9, 8) : "-");
   }
   return text;
 }
@@ -59,7 +59,7 @@ std::string notes_text(const traces::CollectiveWaiting& w) {
   std::string text = "  Waiting: until the last rank began; moving: from there to the end.\n";
   if (w.collectives > 0)
     text += fmt::format("  Clocks are set by the collectives' common ends, good to {}us.\n",
-                        three_digits(static_cast<double>(w.clock_spread_ns) * 1e-3) + ' ');
+                        three_digits(static_cast<double>(w.clock_sd_ns) * 1e-3) + ' ');
   if (w.incomplete > 0)
     text += "  " +
             wrap(fmt::format("{} of {} lack ranks of their group: the last to arrive may be "
@@ -93,17 +93,17 @@ std::string ranks_waiting_text(const RankFindings& findings) {
   return text;
 }
 
-std::string lone_text(const traces::LoneCollectives& lone) {
+std::string single_text(const traces::SingleCollectives& single) {
   std::string text = fmt::format(
       "{} kernels, {} ms. One rank's recording cannot tell waiting for other ranks from moving "
       "data: give the files of all ranks (or their folder).",
-      lone.kernels.count, three_digits(seconds(lone.kernels.ns) * 1e3));
-  if (lone.compared.count > 0) {
+      single.kernels.count, three_digits(seconds(single.kernels.ns) * 1e3));
+  if (single.compared.count > 0) {
     text += fmt::format(
         " Known by itself: {} of them repeat a kind and size and take {} ms, of which {} ms are "
         "beyond the quickest of their like: that much at least is waiting or shared links.",
-        lone.compared.count, three_digits(seconds(lone.compared.ns) * 1e3),
-        three_digits(seconds(lone.beyond_quickest_ns) * 1e3));
+        single.compared.count, three_digits(seconds(single.compared.ns) * 1e3),
+        three_digits(seconds(single.beyond_quickest_ns) * 1e3));
   }
   return "\nCollectives\n  " + wrap(text, 76, 2) + '\n';
 }
@@ -156,7 +156,7 @@ RankFindings find_rank_behaviour(const std::vector<traces::Trace>& traces,
   try {
     traces::RanksBuild build = traces::build_ranks_program(traces, names);
     findings.waiting = std::move(build.waiting);
-    findings.lone = std::move(build.lone);
+    findings.single = std::move(build.single);
     if (build.job.program.tasks.empty()) return findings;
     CriticalPath path = run_ranks(build.job).path;
     const std::size_t shown = std::min(path.items.size(), kMostNames);
@@ -174,7 +174,7 @@ RankFindings find_rank_behaviour(const std::vector<traces::Trace>& traces,
 }
 
 std::string waiting_text(const RankFindings& findings) {
-  if (findings.lone) return lone_text(*findings.lone);
+  if (findings.single) return single_text(*findings.single);
   if (!findings.waiting) return "";
   const bool has_any = findings.waiting->collectives > 0;
   return (has_any ? kinds_text(*findings.waiting) + ranks_waiting_text(findings)
@@ -216,14 +216,14 @@ std::string critical_path_text(const RankFindings& findings) {
 }
 
 Json waiting_json(const RankFindings& findings) {
-  if (findings.lone) {
-    const traces::LoneCollectives& lone = *findings.lone;
+  if (findings.single) {
+    const traces::SingleCollectives& single = *findings.single;
     return {{"is_split", false},
-            {"kernels", lone.kernels.count},
-            {"time_s", seconds(lone.kernels.ns)},
-            {"repeated_kernels", lone.compared.count},
-            {"repeated_s", seconds(lone.compared.ns)},
-            {"beyond_quickest_s", seconds(lone.beyond_quickest_ns)}};
+            {"kernels", single.kernels.count},
+            {"time_s", seconds(single.kernels.ns)},
+            {"repeated_kernels", single.compared.count},
+            {"repeated_s", seconds(single.compared.ns)},
+            {"beyond_quickest_s", seconds(single.beyond_quickest_ns)}};
   }
   if (!findings.waiting) return nullptr;
   const traces::CollectiveWaiting& w = *findings.waiting;
@@ -233,7 +233,7 @@ Json waiting_json(const RankFindings& findings) {
            {"time_s", seconds(w.kernels.ns)},
            {"waiting_s", seconds(w.wait_ns)},
            {"moving_s", seconds(w.move_ns)},
-           {"clock_spread_s", seconds(w.clock_spread_ns)},
+           {"clock_sd_s", seconds(w.clock_sd_ns)},
            {"kinds", Json::array()},
            {"ranks", Json::array()},
            {"not_split", Json::array()}};

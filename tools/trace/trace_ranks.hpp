@@ -18,7 +18,7 @@ struct PathName {
 struct RankFindings {
   std::vector<std::optional<std::int64_t>> ranks;  ///< by trace
   std::optional<traces::CollectiveWaiting> waiting;
-  std::optional<traces::LoneCollectives> lone;
+  std::optional<traces::SingleCollectives> single;
   std::optional<CriticalPath> path;
   std::vector<PathName> path_names;  ///< longest first, at most 10
   std::string no_path;               ///< why there is none

@@ -234,31 +234,35 @@ int record(const RecordOptions& options) {
 
 void add_trace_record(CLI::App& trace, int& exit_code) {
   auto options = std::make_shared<RecordOptions>();
-  CLI::App* verb =
+  CLI::App* subcommand =
       trace.add_subcommand("record", "Record what a program does on GPUs: trace record -- COMMAND");
   auto* command =
-      verb->add_option("command", options->command, "The program and its arguments, behind --")
+      subcommand
+          ->add_option("command", options->command, "The program and its arguments, behind --")
           ->type_name("COMMAND");
-  verb->add_option("-o,--output", options->out,
+  subcommand
+      ->add_option("-o,--output", options->out,
                    "Recording: Chrome-trace JSON, gzip for .gz;\n"
                    "several processes make one .tar.gz")
       ->type_name("FILE")
       ->default_val("recording.json.gz");
-  verb->add_option("--steps", options->steps, "NVTX ranges whose names begin so are steps")
+  subcommand->add_option("--steps", options->steps, "NVTX ranges whose names begin so are steps")
       ->type_name("NAME");
-  verb->add_option("--delay", options->delay, "Begin so long after CUDA starts: 90s, 2m")
+  subcommand->add_option("--delay", options->delay, "Begin so long after CUDA starts: 90s, 2m")
       ->type_name("TIME");
-  verb->add_option("--duration", options->duration, "Record so long: 20s, 1m")->type_name("TIME");
-  verb->add_option(
+  subcommand->add_option("--duration", options->duration, "Record so long: 20s, 1m")
+      ->type_name("TIME");
+  subcommand
+      ->add_option(
           "--buffers", options->buffers_mib,
           "Most memory for records not yet written;\nbeyond it they are dropped and counted")
       ->type_name("MIB")
       ->capture_default_str()
       ->check(CLI::Range(2, 4096));
-  verb->add_option("--from", options->from, "Convert what a killed tracecast left")
+  subcommand->add_option("--from", options->from, "Convert what a killed tracecast left")
       ->type_name("FOLDER")
       ->excludes(command);
-  verb->callback([options, command, &exit_code] {
+  subcommand->callback([options, command, &exit_code] {
     if (options->from.empty() && command->count() == 0)
       throw InputError("trace record", "no program", "-- COMMAND, or --from FOLDER");
     exit_code = record(*options);

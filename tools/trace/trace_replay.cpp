@@ -82,7 +82,7 @@ std::optional<double> median(std::vector<double> values) {
 
 MoveOptions move_options(const ReplayCommand& command) {
   return {.tf32_convolutions = command.tf32 != "none",
-          .tf32_products = command.tf32 == "all",
+          .tf32_gemms = command.tf32 == "all",
           .host_speed = command.host_speed};
 }
 
@@ -421,7 +421,7 @@ int print_replay(ReplayCommand& command) {
                       command.report);
   }
   if (command.format == "json") {
-    write_answer(json_text(replay_json(ranks, job, command)) + '\n');
+    write_report(json_text(replay_json(ranks, job, command)) + '\n');
     return kExitDone;
   }
   std::string text;
@@ -438,7 +438,7 @@ int print_replay(ReplayCommand& command) {
                 : "launch latencies and collectives as\nrecorded.\n";
   }
   if (command.without_input) text += "Loading of data takes no time in this replay.\n";
-  write_answer(text);
+  write_report(text);
   return kExitDone;
 }
 
@@ -446,35 +446,41 @@ int print_replay(ReplayCommand& command) {
 
 void add_trace_replay(CLI::App& trace, int& exit_code) {
   auto command = std::make_shared<ReplayCommand>();
-  CLI::App* verb =
+  CLI::App* subcommand =
       trace.add_subcommand("replay", "Run a recorded job again from what its work waits for");
-  verb->add_option("file", command->files,
+  subcommand
+      ->add_option("file", command->files,
                    "Recorded profile, or those of all ranks, as for summary")
       ->type_name("FILE")
       ->required();
-  verb->add_flag("--as-recorded", command->as_recorded, "With nothing changed");
-  verb->add_option("--gpu", command->gpu, "On this GPU instead (see `gpus`)")->type_name("ID");
-  verb->add_option("--from", command->from, "GPU it was recorded on, if the file does not say")
+  subcommand->add_flag("--as-recorded", command->as_recorded, "With nothing changed");
+  subcommand->add_option("--gpu", command->gpu, "On this GPU instead (see `gpus`)")
       ->type_name("ID");
-  verb->add_option("--tf32", command->tf32,
+  subcommand
+      ->add_option("--from", command->from, "GPU it was recorded on, if the file does not say")
+      ->type_name("ID");
+  subcommand
+      ->add_option("--tf32", command->tf32,
                    "fp32 code that becomes TF32 on a newer GPU: convolutions (as PyTorch),\n"
-                   "all (products too), none")
+                   "all (GEMMs too), none")
       ->check(CLI::IsMember({"convolutions", "all", "none"}))
       ->capture_default_str();
-  verb->add_option("--host-speed", command->host_speed,
+  subcommand
+      ->add_option("--host-speed", command->host_speed,
                    "Speed of the host's own work, relative to the recorded one")
       ->type_name("X")
       ->check(number_within(0.01, 100));
-  add_job_change_options(*verb, command->job);
-  add_source_options(*verb, command->sources);
-  verb->add_flag("--without-input", command->without_input, "Loading of data takes no time");
-  verb->add_option("--trace", command->trace, "Write the replay as a trace for ui.perfetto.dev")
+  add_job_change_options(*subcommand, command->job);
+  add_source_options(*subcommand, command->sources);
+  subcommand->add_flag("--without-input", command->without_input, "Loading of data takes no time");
+  subcommand
+      ->add_option("--trace", command->trace, "Write the replay as a trace for ui.perfetto.dev")
       ->type_name("FILE");
-  add_report_option(*verb, command->report);
-  verb->add_option("--format", command->format, "text or json")
+  add_report_option(*subcommand, command->report);
+  subcommand->add_option("--format", command->format, "text or json")
       ->check(CLI::IsMember({"text", "json"}))
       ->capture_default_str();
-  verb->callback([command, &exit_code] { exit_code = print_replay(*command); });
+  subcommand->callback([command, &exit_code] { exit_code = print_replay(*command); });
 }
 
 }  // namespace tracecast

@@ -16,7 +16,7 @@ constexpr std::size_t kNameWidth = 30;
 constexpr std::size_t kBarWidth = 20;
 constexpr std::size_t kMostRanks = 16;  ///< that get a line of their own
 
-std::string ms(std::int64_t ns) { return narrow(static_cast<double>(ns) * 1e-6, 9); }
+std::string ms(std::int64_t ns) { return low_precision(static_cast<double>(ns) * 1e-6, 9); }
 
 /// "1.73 s", "43.3 ms", "176 us".
 std::string duration(std::int64_t ns) {
@@ -184,10 +184,11 @@ std::string copies_text(const Summary& s) {
     if (c.memory != HostMemory::Unknown) name += fmt::format(", {}", to_string(c.memory));
     const double rate =
         c.sized_ns > 0 ? static_cast<double>(c.bytes) / static_cast<double>(c.sized_ns) : 0.0;
-    text += fmt::format(
-        "  {} {:>9} {:>8} {:>8} {:>8} {:>9}\n", fit(name, kNameWidth, 2), ms(c.copies.ns),
-        c.copies.count, c.sized > 0 ? size(static_cast<double>(c.bytes)) : "-",
-        c.sized > 0 ? narrow(rate, 8) : "-", percent(share_of(c.beside_kernels_ns, c.copies.ns)));
+    text += fmt::format("  {} {:>9} {:>8} {:>8} {:>8} {:>9}\n", fit(name, kNameWidth, 2),
+                        ms(c.copies.ns), c.copies.count,
+                        c.sized > 0 ? size(static_cast<double>(c.bytes)) : "-",
+                        c.sized > 0 ? low_precision(rate, 8) : "-",
+                        percent(share_of(c.beside_kernels_ns, c.copies.ns)));
   }
   return text + "  overlap: share of the time in which some kernel ran as well\n";
 }

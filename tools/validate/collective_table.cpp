@@ -62,7 +62,7 @@ class AllReduceTable final : public RowPredictor {
            "its version, MPI, Baidu's ring.";
   }
 
-  RowAnswer predict(const CsvReader& reader) override {
+  RowResult predict(const CsvReader& reader) override {
     const RowFields row(reader);
     const auto gpus = static_cast<int>(row.integer("ngpus", 1, 100'000));
     const auto nodes =
@@ -115,7 +115,7 @@ class NcclTestTable final : public RowPredictor {
   }
   bool may_repeat_columns() const override { return true; }
 
-  RowAnswer predict(const CsvReader& reader) override {
+  RowResult predict(const CsvReader& reader) override {
     if (!reason_.empty()) return skip(reason_);
     const RowFields row(reader);
     const Seconds time = reduces_.time(gpu_, gpus_, 1, Bytes(row.positive("size(B)")),

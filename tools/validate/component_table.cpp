@@ -35,7 +35,7 @@ class ComponentTable final : public RowPredictor {
 
   bool honors(std::string_view) const override { return true; }
 
-  RowAnswer predict(const CsvReader& reader) override {
+  RowResult predict(const CsvReader& reader) override {
     const RowFields row(reader);
     const std::string_view metric = row.text("metric"), unit = row.text("unit");
     const bool is_power = is_board_power(metric, unit);
@@ -66,7 +66,7 @@ class ComponentTable final : public RowPredictor {
       if (row.text_or_empty("gpu_count") != "1") return skip("throughput of several GPUs");
       read_input(row, program, job.options);
     }
-    RowAnswer result = is_rate ? rate(job) : is_power ? power(job) : utilization(job);
+    RowResult result = is_rate ? rate(job) : is_power ? power(job) : utilization(job);
     result.measured = is_rate || is_power ? *value : *value / 100;
     return result;
   }
@@ -96,7 +96,7 @@ class ComponentTable final : public RowPredictor {
     }
   }
 
-  RowAnswer rate(const PublishedJob& job) {
+  RowResult rate(const PublishedJob& job) {
     const Figures& f = figures(job.options);
     if (!f.error.empty()) return skip(f.error);
     const ZooEntry& entry = *find_network(job.options.network);
@@ -109,7 +109,7 @@ class ComponentTable final : public RowPredictor {
             .skipped = {}};
   }
 
-  RowAnswer power(const PublishedJob& job) {
+  RowResult power(const PublishedJob& job) {
     const Figures& f = figures(job.options);
     if (!f.error.empty()) return skip(f.error);
     Interval watts = interval90(f.power_w, hardware_.cost().power.log_sd);
@@ -117,7 +117,7 @@ class ComponentTable final : public RowPredictor {
     return {.measured = 0, .predicted = watts, .basis = f.basis, .skipped = {}};
   }
 
-  RowAnswer utilization(const PublishedJob& job) {
+  RowResult utilization(const PublishedJob& job) {
     const Figures& f = figures(job.options);
     if (!f.error.empty()) return skip(f.error);
     Interval share = interval90(f.utilization, f.log_sd);

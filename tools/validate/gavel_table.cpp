@@ -86,7 +86,7 @@ class GavelThroughputs final : public RowPredictor {
            "described.";
   }
 
-  RowAnswer predict(const CsvReader& reader) override {
+  RowResult predict(const CsvReader& reader) override {
     const RowFields row(reader);
     const double measured = row.positive("samples_per_s");
     const auto gpus = row.integer("gpus", 1, 64);
@@ -94,17 +94,17 @@ class GavelThroughputs final : public RowPredictor {
     const KnownProgram& known = jobs_.find(row.text("set"), row.text("gpu"), row.text("job"),
                                            row.integer("batch", 1, 1'000'000), program.machine);
     if (!known.prediction) return skip(known.unknown);
-    RowAnswer answer{.measured = measured,
+    RowResult report{.measured = measured,
                      .predicted = known.prediction->throughput_samples_per_s,
                      .basis = main_basis(*known.prediction),
                      .skipped = {}};
-    if (gpus == 1) return answer;
+    if (gpus == 1) return report;
     try {
-      answer.predicted = on_several(row, program, *known.job, gpus);
+      report.predicted = on_several(row, program, *known.job, gpus);
     } catch (const InputError& error) {
       return skip(error.what());
     }
-    return answer;
+    return report;
   }
 
  private:
@@ -179,7 +179,7 @@ class GavelColocation final : public RowPredictor {
            "them is predicted.";
   }
 
-  RowAnswer predict(const CsvReader& reader) override {
+  RowResult predict(const CsvReader& reader) override {
     const RowFields row(reader);
     const std::string_view set = row.text("set"), gpu = row.text("gpu");
     const PublishedProgram program = jobs_.program_of(reader);

@@ -24,14 +24,14 @@ class MeasuredRows final : public RowPredictor {
   bool use_power() override { return reader_->use_power(); }
   std::string_view metric() const override { return reader_->time_column(); }
   bool use_engine(std::string_view name) override {
-    for (std::size_t e = 0; e < kProductEngineCount; ++e) {
-      const auto engine = static_cast<ProductEngine>(e);
+    for (std::size_t e = 0; e < kGemmEngineCount; ++e) {
+      const auto engine = static_cast<GemmEngine>(e);
       if (to_string(engine) == name) return reader_->use_engine(engine);
     }
     return false;
   }
 
-  RowAnswer predict(const CsvReader& row) override {
+  RowResult predict(const CsvReader& row) override {
     const MeasurementOrReason read = reader_->read(row);
     if (const auto* reason = std::get_if<std::string>(&read)) return skip(*reason);
     const auto& measurement = std::get<Measurement>(read);
@@ -65,7 +65,7 @@ class UnpredictedTable final : public RowPredictor {
       : name_(name), unit_(unit), reason_(reason) {}
   std::string_view table() const override { return name_; }
   std::string_view unit() const override { return unit_; }
-  RowAnswer predict(const CsvReader&) override { return skip(std::string(reason_)); }
+  RowResult predict(const CsvReader&) override { return skip(std::string(reason_)); }
 
  private:
   std::string_view name_, unit_, reason_;
@@ -84,10 +84,10 @@ TableKind unpredicted(std::string_view name, std::string_view unit,
 }  // namespace
 
 std::vector<TableKind> measurement_tables() {
-  std::vector<TableKind> kinds = {unpredicted("sparse products", "us", {"sparsity", "time_us"},
-                                              "sparse products have no cost model")};
+  std::vector<TableKind> kinds = {unpredicted("sparse GEMMs", "us", {"sparsity", "time_us"},
+                                              "sparse GEMMs have no cost model")};
   for (const auto& tables : {kernel_measurement_tables(), session_measurement_tables(),
-                             product_measurement_tables(), engine_measurement_tables()}) {
+                             gemm_measurement_tables(), engine_measurement_tables()}) {
     for (const MeasurementTable& table : tables) {
       kinds.push_back({.name = table.name,
                        .required = table.required,

@@ -11,7 +11,7 @@
 #include "sim/base/text.hpp"
 #include "sim/job/many_gpus.hpp"
 #include "tools/show/network_summary.hpp"
-#include "tools/validate/mlperf_divided.hpp"
+#include "tools/validate/mlperf_sharded.hpp"
 #include "tools/validate/published_cluster.hpp"
 #include "tools/validate/validation.hpp"
 
@@ -19,11 +19,11 @@ namespace tracecast {
 namespace {
 
 /// Rows of published/mlperf.csv: steady throughput of training in 16 bits, the input at hand. Networks whose layers and
-/// tensors are divided: mlperf_divided.hpp.
+/// tensors are divided: mlperf_sharded.hpp.
 class MlperfTable final : public RowPredictor {
  public:
   MlperfTable(const CsvReader& reader, const Hardware& hardware)
-      : hardware_(hardware), records_(hardware.specs(), reader), divided_(hardware) {}
+      : hardware_(hardware), records_(hardware.specs(), reader), sharded_(hardware) {}
   std::string_view table() const override { return "MLPerf training"; }
   std::string_view unit() const override { return "samples_per_s"; }
   std::string_view convention() const override {
@@ -33,7 +33,7 @@ class MlperfTable final : public RowPredictor {
 
   bool honors(std::string_view column) const override { return column == "seq_len"; }
 
-  RowAnswer predict(const CsvReader& reader) override {
+  RowResult predict(const CsvReader& reader) override {
     const RowFields row(reader);
     const std::string name(row.text("benchmark"));
     const std::string_view round_id = row.text("round");
@@ -47,7 +47,7 @@ class MlperfTable final : public RowPredictor {
     const PublishedProgram program = records_.program_of(reader);
     if (!program.unpredicted.empty()) return skip(program.unpredicted);
     if (row.text("throughput").empty()) return skip("no steady throughput: time to train alone");
-    if (benchmark->division) return divided_.predict(row, *benchmark, round);
+    if (benchmark->parallel_layout) return sharded_.predict(row, *benchmark, round);
     if (row.text("batch_per_gpu").empty()) return skip("the batch is not stated");
     double batch = row.positive("batch_per_gpu");
     if (row.text_or_empty("batch_unit") == "tokens") batch /= round.tokens_per_sentence;
@@ -84,7 +84,7 @@ class MlperfTable final : public RowPredictor {
                                    .nodes = std::llround(nodes),
                                    .description = std::string(row.text_or_empty("node_class")) +
                                                   "; " + std::string(row.text_or_empty("system"))};
-    RowAnswer result = answer(job, cluster, parallel);
+    RowResult result = report(job, cluster, parallel);
     result.measured = row.positive("throughput");
     return result;
   }
@@ -98,7 +98,7 @@ class MlperfTable final : public RowPredictor {
       return nullptr;
     }
   }
-  RowAnswer answer(const PlacedJob& job, const PublishedCluster& cluster,
+  RowResult report(const PlacedJob& job, const PublishedCluster& cluster,
                    const DataParallel& parallel) {
     const std::string key = job.network + '|' + job.gpu + '|' + std::to_string(job.batch) + 'x' +
                             std::to_string(job.accumulate) + 'x' +
@@ -107,13 +107,13 @@ class MlperfTable final : public RowPredictor {
                             (job.software.cuda_graphs ? "+graphs|" : "|") + job.software.date +
                             '|' + std::to_string(cluster.gpus) + '|' +
                             std::to_string(cluster.nodes) + '|' + to_lower(cluster.description);
-    auto known = answers_.find(key);
-    if (known == answers_.end())
-      known = answers_.emplace(key, predict_row(job, cluster, parallel)).first;
+    auto known = reports_.find(key);
+    if (known == reports_.end())
+      known = reports_.emplace(key, predict_row(job, cluster, parallel)).first;
     return known->second;
   }
 
-  RowAnswer predict_row(const PlacedJob& options, const PublishedCluster& row,
+  RowResult predict_row(const PlacedJob& options, const PublishedCluster& row,
                         const DataParallel& parallel) const {
     try {
       const ClusterSpec cluster = read_published_cluster(row, hardware_);
@@ -131,8 +131,8 @@ class MlperfTable final : public RowPredictor {
 
   const Hardware& hardware_;
   PublishedRows records_;
-  DividedMlperf divided_;
-  std::map<std::string, RowAnswer> answers_;
+  ShardedMlperf sharded_;
+  std::map<std::string, RowResult> reports_;
 };
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "calibrate/table/published_rows.hpp"
-#include "hwspecs/collective_pace.hpp"
+#include "hwspecs/collective_efficiency.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
 #include "sim/network/collective.hpp"
@@ -35,7 +35,7 @@ class Boxes {
     const auto& [fabric, communicator] = find(asked);
     Seconds time = time_alone(communicator.plan(collective, bytes), fabric);
     if (!is_isolated) return interval90(time.in_us(), communicator.log_sd(bytes));
-    const IsolatedPace& isolated = hardware_.specs().collective_pace().isolated;
+    const IsolatedEfficiency& isolated = hardware_.specs().collective_efficiency().isolated;
     const bool is_small = bytes < Bytes(1024 * 1024);
     return interval90(isolated.time(time).in_us(),
                       is_small ? isolated.small_log_sd : isolated.large_log_sd);
@@ -78,10 +78,10 @@ class TimeTable : public RowPredictor {
   std::string_view unit() const final { return "us"; }
 
  protected:
-  RowAnswer answer(const CsvReader& reader, Boxes::Asked asked, Collective collective,
+  RowResult report(const CsvReader& reader, Boxes::Asked asked, Collective collective,
                    std::string flag = "") {
     const RowFields row(reader);
-    RowAnswer result;
+    RowResult result;
     if (asked.machine.empty()) asked.machine = records_.program_of(reader).box;
     result.measured = row.positive("time_us");
     result.predicted =
@@ -110,11 +110,11 @@ class NcclTable final : public TimeTable {
            "the "
            "machine is the one assumed for the GPU.";
   }
-  RowAnswer predict(const CsvReader& reader) override {
+  RowResult predict(const CsvReader& reader) override {
     const RowFields row(reader);
     const auto collective = find_collective(row.text("op_name"));
     if (!collective) return skip("operation " + std::string(row.text("op_name")));
-    return answer(
+    return report(
         reader,
         {std::string(row.gpu()), 1, static_cast<int>(row.integer("num_gpus", 1, kMostGpus)), "",
          &specs_.find_collective_library("nccl", "2.27")},
@@ -132,14 +132,14 @@ class EngineTable final : public TimeTable {
            "graph. "
            "Rows that the host launched (flag eager) hold its time, which is not predicted.";
   }
-  RowAnswer predict(const CsvReader& reader) override {
+  RowResult predict(const CsvReader& reader) override {
     const RowFields row(reader);
     const std::string source = to_lower(row.text("kernel_source"));
     const std::string_view library = custom_all_reduce_library(source);
     if (library.empty()) return skip("engine " + std::string(row.text("kernel_source")));
     std::string flag(row.text_or_empty("flag"));
     if (source.find("eager") != source.npos) flag += flag.empty() ? "eager" : ";eager";
-    return answer(
+    return report(
         reader,
         {std::string(row.gpu()), 1, static_cast<int>(row.integer("num_gpus", 1, kMostGpus)), "",
          &specs_.find_collective_library(library)},
@@ -162,7 +162,7 @@ class VidurTable final : public TimeTable {
            "it is stands in the file's name. The network between nodes is not stated: flag "
            "network.";
   }
-  RowAnswer predict(const CsvReader& reader) override {
+  RowResult predict(const CsvReader& reader) override {
     if (!is_known_) return skip("neither all_reduce nor send_recv in the file's name");
     const RowFields row(reader);
     const auto gpus = static_cast<int>(row.integer("num_gpus", 1, kMostGpus));
@@ -170,7 +170,7 @@ class VidurTable final : public TimeTable {
     if (gpus % per_node != 0) return skip("nodes with unequal numbers of GPUs");
     // Boxes called pair_nvlink hold cards of which two each are bridged.
     const bool paired = row.text_or_empty("box").find("pair") != std::string_view::npos;
-    return answer(
+    return report(
         reader,
         {std::string(row.gpu()), gpus / per_node, per_node, paired ? "pcie_host_bridged" : "",
          &specs_.find_collective_library("nccl", "", "2024-03")},
@@ -192,12 +192,12 @@ class ApexTable final : public TimeTable {
            "cards are virtual machines of four; the network between nodes is not stated (flag "
            "network).";
   }
-  RowAnswer predict(const CsvReader& reader) override {
+  RowResult predict(const CsvReader& reader) override {
     const RowFields row(reader);
     const auto collective = find_collective(row.text("op_name"));
     if (!collective) return skip("operation " + std::string(row.text("op_name")));
     const auto nodes = static_cast<int>(row.integer("num_nodes", 1, kMostGpus));
-    return answer(reader,
+    return report(reader,
                   {std::string(row.gpu()), nodes,
                    static_cast<int>(row.integer("gpus_per_node", 1, kMostGpus)), "",
                    &specs_.find_collective_library("nccl", "2.18")},

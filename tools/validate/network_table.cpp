@@ -89,7 +89,7 @@ class NetworkTable final : public RowPredictor {
   bool has_figures() const override { return first_->name == "single_stream_p90_ms"; }
   bool honors(std::string_view) const override { return true; }
 
-  RowAnswer predict(const CsvReader& reader) override {
+  RowResult predict(const CsvReader& reader) override {
     const RowFields row(reader);
     const PublishedProgram program = records_.program_of(reader);
     if (!program.unpredicted.empty()) return skip(program.unpredicted);
@@ -167,13 +167,13 @@ class NetworkTable final : public RowPredictor {
                                         name + "; " +
                                         std::string(row.text_or_empty("framework_version")) + "; " +
                                         std::string(notes)};
-      const StrategyProfile* told =
+      const StrategyProfile* reported =
           hardware_.specs().find_strategy_in(name + "; " + std::string(notes));
-      if (told == nullptr)
-        told = hardware_.specs().find_strategy_in(row.text_or_empty("framework_version"));
-      if (told != nullptr) several.options.strategy = told->id;
+      if (reported == nullptr)
+        reported = hardware_.specs().find_strategy_in(row.text_or_empty("framework_version"));
+      if (reported != nullptr) several.options.strategy = reported->id;
     }
-    RowAnswer result = answer(job, several, date, measured, figure.is_ms);
+    RowResult result = report(job, several, date, measured, figure.is_ms);
     result.metric = figure.name;
     return result;
   }
@@ -193,7 +193,7 @@ class NetworkTable final : public RowPredictor {
     DataParallel options;
   };
 
-  RowAnswer answer(PlacedJob& options, const SeveralGpus& several, const std::string& date,
+  RowResult report(PlacedJob& options, const SeveralGpus& several, const std::string& date,
                    double measured, bool in_ms) {
     SoftwareDefaults defaults;
     const std::string month =
@@ -220,18 +220,18 @@ class NetworkTable final : public RowPredictor {
         std::to_string(options.board.power_limit_w.value_or(0)) + '|' +
         std::to_string(defaults.cudnn_version) + '|' + month +
         (defaults.fp32_runs_as_tf32 ? "|tf32" : "|") +
-        (defaults.tf32_spares_products ? "|spared|" : "|") + framework.id + '|' + options.host_cpu +
-        '|' + (defaults.fuses_product_bias ? "bias|" : "|") +
-        (defaults.early_products ? "early|" : "|") + (defaults.early_attention ? "warps|" : "|") +
+        (defaults.tf32_spares_gemms ? "|spared|" : "|") + framework.id + '|' + options.host_cpu +
+        '|' + (defaults.fuses_gemm_bias ? "bias|" : "|") + (defaults.early_gemms ? "early|" : "|") +
+        (defaults.early_attention ? "warps|" : "|") +
         (options.data == "real" && options.pipeline.empty()
              ? hardware_.specs()
                    .input_pipeline_of(options.software.framework, options.software.version)
                    .id
              : options.pipeline) +
         key_of(several);
-    auto known = answers_.find(key);
-    if (known == answers_.end()) known = answers_.emplace(key, predict_job(options, several)).first;
-    RowAnswer result = known->second.row;
+    auto known = reports_.find(key);
+    if (known == reports_.end()) known = reports_.emplace(key, predict_job(options, several)).first;
+    RowResult result = known->second.row;
     result.measured = measured;
     if (!result.skipped.empty()) return result;
     const double samples =
@@ -259,12 +259,12 @@ class NetworkTable final : public RowPredictor {
     return key;
   }
 
-  struct Answer {
-    RowAnswer row;
+  struct Report {
+    RowResult row;
     Reach reach;
   };
 
-  Answer predict_job(const PlacedJob& options, const SeveralGpus& several) const {
+  Report predict_job(const PlacedJob& options, const SeveralGpus& several) const {
     try {
       if (several.cluster.gpus > 1) return predict_several(options, several);
       const ResolvedJob job = make_job(options, hardware_);
@@ -279,7 +279,7 @@ class NetworkTable final : public RowPredictor {
     }
   }
 
-  Answer predict_several(PlacedJob options, const SeveralGpus& several) const {
+  Report predict_several(PlacedJob options, const SeveralGpus& several) const {
     const ClusterSpec cluster = read_published_cluster(several.cluster, hardware_);
     const MachineSpec& machine = hardware_.machines().find(cluster.groups.front().machine);
     if (options.data == "real" && options.host_cpu.empty()) {
@@ -298,7 +298,7 @@ class NetworkTable final : public RowPredictor {
   const Hardware& hardware_;
   PublishedRows records_;
   const FigureColumn* first_ = nullptr;
-  std::map<std::string, Answer> answers_;
+  std::map<std::string, Report> reports_;
 };
 
 }  // namespace

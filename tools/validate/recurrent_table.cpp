@@ -50,7 +50,7 @@ class RecurrentTable final : public RowPredictor {
   std::string_view unit() const override { return "us"; }
   std::string_view convention() const override { return convention_; }
 
-  RowAnswer predict(const CsvReader& reader) override {
+  RowResult predict(const CsvReader& reader) override {
     const RowFields row(reader);
     const double measured_us = row.positive("time_us");
     const std::string_view dtype = row.text("dtype");
@@ -62,22 +62,22 @@ class RecurrentTable final : public RowPredictor {
     if (!cell) return skip("op " + std::string(row.text("op")) + " is not predicted");
     const GpuSpec* gpu = find_gpu(std::string(row.gpu()));
     if (!gpu) return skip("GPU " + std::string(row.text("gpu")) + " has no spec");
-    RowAnswer answer;
+    RowResult report;
     try {
       const RecurrentLayer layer = read_layer(row, *cell);
-      answer = row.text("timing") == "loop"
+      report = row.text("timing") == "loop"
                    ? library_call(row, layer, *gpu, precision)
                    : framework_step(row, records_.program_of(reader), layer, *gpu, precision);
     } catch (const InputError& error) {
       throw InputError(reader.where(), error);
     }
-    answer.measured = measured_us;
-    return answer;
+    report.measured = measured_us;
+    return report;
   }
 
  private:
   /// One pass of the layer, nothing round it.
-  RowAnswer library_call(const RowFields& row, const RecurrentLayer& layer, const GpuSpec& gpu,
+  RowResult library_call(const RowFields& row, const RecurrentLayer& layer, const GpuSpec& gpu,
                          PrecisionMode precision) const {
     const std::string_view pass_name = row.text("pass");
     const Pass pass = pass_name == "backward_data"     ? Pass::BackwardData
@@ -91,17 +91,17 @@ class RecurrentTable final : public RowPredictor {
                                 .precision = precision,
                                 .cudnn_version = find_cudnn_version(row.text("framework"))},
                                gpu, hardware_);
-    return time ? answer_of(*time) : skip("no kernel runs for this pass");
+    return time ? report_of(*time) : skip("no kernel runs for this pass");
   }
 
-  RowAnswer framework_step(const RowFields& row, const PublishedProgram& program,
+  RowResult framework_step(const RowFields& row, const PublishedProgram& program,
                            const RecurrentLayer& layer, const GpuSpec& gpu,
                            PrecisionMode precision) const {
     const std::string_view pass = row.text("pass");
     const bool training = pass == "train_step";
     if (!training && pass != "forward") return skip("pass is not known");
     const std::string_view versions = row.text("framework");
-    return answer_of(predict_recurrent_step(
+    return report_of(predict_recurrent_step(
         layer,
         {.framework = program.framework.empty() ? std::string(row.text("algo")) : program.framework,
          .is_unrolled = program.calls.unrolled.value_or(false),
@@ -111,7 +111,7 @@ class RecurrentTable final : public RowPredictor {
         gpu, hardware_));
   }
 
-  static RowAnswer answer_of(const RecurrentTime& time) {
+  static RowResult report_of(const RecurrentTime& time) {
     const Interval& t = time.time_s;
     return {.measured = 0,
             .predicted = {.value = t.value * 1e6, .low = t.low * 1e6, .high = t.high * 1e6},

@@ -87,15 +87,15 @@ class IterationTable final : public RowPredictor {
 
   bool honors(std::string_view column) const override { return column == "seq_len"; }
 
-  RowAnswer predict(const CsvReader& reader) override {
+  RowResult predict(const CsvReader& reader) override {
     const RowFields row(reader);
     const double measured = row.positive("iteration_ms");
     if (row.text("gpu") != "A100") return skip("GPU is not A100");
     const PublishedProgram program = records_.program_of(reader);
-    const DivisionFacts& division = program.division;
-    if (division.software.empty()) return skip("no record says what program ran");
-    ScalingRow job{.software = division.software,
-                   .precision = division.precision,
+    const ParallelFacts& parallel_layout = program.parallel_layout;
+    if (parallel_layout.software.empty()) return skip("no record says what program ran");
+    ScalingRow job{.software = parallel_layout.software,
+                   .precision = parallel_layout.precision,
                    .version = program.version,
                    .date = program.date,
                    .gpu = program.gpu,
@@ -118,8 +118,8 @@ class IterationTable final : public RowPredictor {
                 .micro_batch = row.integer("micro_batch", 1, 1'000'000),
                 .global_batch = row.integer("global_batch", 1, 100'000'000),
                 .tokens = tokens,
-                .recompute = division.recompute,
-                .attention = division.attention};
+                .recompute = parallel_layout.recompute,
+                .attention = parallel_layout.attention};
     try {
       ParallelPlan plan;
       const TransformerPrediction p = predict_job(job, hardware_, plan);
@@ -157,7 +157,7 @@ class ScalingTable final : public RowPredictor {
 
   bool honors(std::string_view column) const override { return column == "seq_len"; }
 
-  RowAnswer predict(const CsvReader& reader) override {
+  RowResult predict(const CsvReader& reader) override {
     const RowFields row(reader);
     try {
       ScalingRow job;
@@ -191,12 +191,12 @@ class ScalingTable final : public RowPredictor {
     if (!whole(row, "seq_len")) return "sequence length is not given";
     if (!program.unpredicted.empty()) return program.unpredicted;
     if (const std::string reason = read_layout(row, program, job); !reason.empty()) return reason;
-    if (const std::string reason = read_plan(row, program.division, job); !reason.empty())
+    if (const std::string reason = read_plan(row, program.parallel_layout, job); !reason.empty())
       return reason;
     read_place(row, gpu, program, job);
     job.version = program.version;
     job.date = program.date;
-    return read_software(row, program.division, job);
+    return read_software(row, program.parallel_layout, job);
   }
 
   std::string read_layout(const RowFields& row, const PublishedProgram& program,
@@ -244,7 +244,7 @@ class ScalingTable final : public RowPredictor {
     return "";
   }
 
-  static std::string read_plan(const RowFields& row, const DivisionFacts& facts, ScalingRow& job) {
+  static std::string read_plan(const RowFields& row, const ParallelFacts& facts, ScalingRow& job) {
     PlanOptions& plan = job.plan;
     plan.tokens = whole(row, "seq_len");
     plan.tensor = whole(row, "tp");
@@ -293,7 +293,7 @@ class ScalingTable final : public RowPredictor {
     }
   }
 
-  static std::string read_software(const RowFields& row, const DivisionFacts& facts,
+  static std::string read_software(const RowFields& row, const ParallelFacts& facts,
                                    ScalingRow& job) {
     const std::string precision(row.text_or_empty("precision"));
     const bool eight =

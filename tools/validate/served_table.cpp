@@ -23,7 +23,7 @@ namespace {
 
 using ServedTableText = proto::ServedTables::Table;
 
-/// A whole number from a row's columns: sums, products, quotients rounded down, min(a,b), brackets.
+/// A whole number from a row's columns: sums, GEMMs, quotients rounded down, min(a,b), brackets.
 class ColumnFormula {
  public:
   ColumnFormula(std::string_view text, const RowFields& row)
@@ -48,11 +48,11 @@ class ColumnFormula {
     return true;
   }
   std::int64_t sum() {
-    std::int64_t value = product();
-    while (take("+")) value = std::min(kMost, value + product());
+    std::int64_t value = gemm();
+    while (take("+")) value = std::min(kMost, value + gemm());
     return value;
   }
-  std::int64_t product() {
+  std::int64_t gemm() {
     std::int64_t value = factor();
     for (;;) {
       if (take("*")) {
@@ -140,12 +140,12 @@ ServedQuestion question_behind(const ServedTableText& table, const RowFields& ro
 }
 
 /// A figure of an answer: "ttft_mean", or as a column says it, "ttft_mean_ms". Throws InputError: none of these.
-const Interval& served_interval(const ServingAnswer& answer, std::string_view name) {
+const Interval& served_interval(const ServingReport& report, std::string_view name) {
   const std::array<std::pair<std::string_view, const ServedLatency*>, 4> latencies = {
-      {{"ttft", &answer.first_ms},
-       {"tpot", &answer.token_ms},
-       {"itl", &answer.gap_ms},
-       {"e2e", &answer.whole_ms}}};
+      {{"ttft", &report.first_ms},
+       {"tpot", &report.token_ms},
+       {"itl", &report.gap_ms},
+       {"e2e", &report.whole_ms}}};
   if (name.ends_with("_ms")) name.remove_suffix(3);
   for (const auto& [word, latency] : latencies) {
     if (!name.starts_with(word)) continue;
@@ -169,14 +169,14 @@ class ServedTable final : public RowPredictor {
   std::string_view convention() const override { return text_.convention(); }
   bool has_figures() const override { return text_.figure_size() > 1; }
 
-  RowAnswer predict(const CsvReader& reader) override { return predict_all(reader).front(); }
-  std::vector<RowAnswer> predict_all(const CsvReader& reader) override {
+  RowResult predict(const CsvReader& reader) override { return predict_all(reader).front(); }
+  std::vector<RowResult> predict_all(const CsvReader& reader) override {
     const RowFields row(reader);
     const ServedQuestion question = question_behind(text_, row);
-    std::vector<RowAnswer> rows;
+    std::vector<RowResult> rows;
     for (const auto& figure : text_.figure()) {
-      RowAnswer r = skip("");
-      r.metric = figure.has_answer() ? std::string_view(figure.column()) : row.text("metric");
+      RowResult r = skip("");
+      r.metric = figure.has_report() ? std::string_view(figure.column()) : row.text("metric");
       r.flag = row.text_or_empty("flag");
       if (std::find(figure.sound_with().begin(), figure.sound_with().end(), r.flag) !=
           figure.sound_with().end())
@@ -184,26 +184,26 @@ class ServedTable final : public RowPredictor {
       if (question.skip.empty()) r.measured = row.positive(figure.column());
       rows.push_back(std::move(r));
     }
-    const Known& known = answer_to(question);
+    const Known& known = report_to(question);
     for (int i = 0; i < text_.figure_size(); ++i) {
-      RowAnswer& r = rows[static_cast<std::size_t>(i)];
+      RowResult& r = rows[static_cast<std::size_t>(i)];
       const auto& figure = text_.figure(i);
       r.skipped = known.refused;
       if (!r.skipped.empty()) continue;
       r.predicted =
-          served_interval(*known.answer, figure.has_answer() ? figure.answer() : r.metric);
-      r.basis = known.answer->guessed_share > 0.5 ? "unknown" : "transferred";
+          served_interval(*known.report, figure.has_report() ? figure.report() : r.metric);
+      r.basis = known.report->guessed_share > 0.5 ? "unknown" : "transferred";
     }
     return rows;
   }
 
  private:
   struct Known {
-    std::optional<ServingAnswer> answer;
+    std::optional<ServingReport> report;
     std::string refused;
   };
 
-  const Known& answer_to(const ServedQuestion& question) {
+  const Known& report_to(const ServedQuestion& question) {
     if (!question.skip.empty()) return known_[question.skip] = {{}, question.skip};
     std::vector<std::string> words = {question.network};
     std::string line = question.network;
@@ -217,8 +217,8 @@ class ServedTable final : public RowPredictor {
     Known known;
     try {
       const ServedPlace asked = flags_.read(words);
-      known.answer = Served(asked.question.job, asked.place, hardware_).answer(asked.question.load);
-      if (!known.answer->fits) known.refused = "does not fit; " + known.answer->change + " would";
+      known.report = Served(asked.question.job, asked.place, hardware_).report(asked.question.load);
+      if (!known.report->fits) known.refused = "does not fit; " + known.report->change + " would";
     } catch (const InputError& error) {
       known.refused = error.what();
     }

@@ -22,7 +22,7 @@ class TransformerTable final : public RowPredictor {
            "first allocations of memory, the predicted ones do not.";
   }
 
-  RowAnswer predict(const CsvReader& reader) override {
+  RowResult predict(const CsvReader& reader) override {
     const RowFields row(reader);
     const double measured_ms = row.positive("e2e_ms");
     const std::string network(row.text("model"));
@@ -59,16 +59,16 @@ class TransformerTable final : public RowPredictor {
   }
 
  private:
-  /// PyTorch of the version that the source's record states, today's without one: whether a product's bias is fused. Fused graphs are
+  /// PyTorch of the version that the source's record states, today's without one: whether a GEMM's bias is fused. Fused graphs are
   /// torch.compile's.
   [[nodiscard]] FrameworkProfile framework_of(const PublishedProgram& program, const GpuSpec& gpu,
                                               bool compiled) const {
     const SoftwareWords words{.version = program.version, .date = ""};
     FrameworkProfile framework = hardware_.framework(compiled ? "pytorch_compile" : "pytorch");
-    framework.fusion.product_bias =
+    framework.fusion.gemm_bias =
         hardware_.specs()
             .defaults_of(hardware_.specs().find_framework("pytorch", words), words, gpu)
-            .fuses_product_bias;
+            .fuses_gemm_bias;
     return framework;
   }
 

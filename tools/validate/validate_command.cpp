@@ -134,7 +134,7 @@ class RowWalk {
   }
   /// The current row has another number of fields than the header.
   [[nodiscard]] bool is_misfit() const { return !misfit_.empty(); }
-  std::vector<RowAnswer> predict() {
+  std::vector<RowResult> predict() {
     if (is_misfit()) return {malformed(misfit_)};
     for (const auto& [name, column] : unasked_) {
       const std::string_view text = reader_.field(column);
@@ -158,11 +158,11 @@ class RowWalk {
   }
 
  private:
-  RowAnswer malformed(const std::string& reason) {
+  RowResult malformed(const std::string& reason) {
     if (num_malformed_++ == 0) first_ = reason;
-    RowAnswer answer = skip(reason);
-    answer.malformed = true;
-    return answer;
+    RowResult report = skip(reason);
+    report.malformed = true;
+    return report;
   }
 
   CsvReader& reader_;
@@ -228,25 +228,25 @@ int validate_command(ValidateOptions& options) {
       }
       ++num_passed;
     }  // else nobody can say what it would be selected by: it is listed
-    for (RowAnswer& answer : walk.predict()) {
+    for (RowResult& report : walk.predict()) {
       ValidatedRow row;
       row.id = id_column && !walk.is_misfit() ? std::string(reader.field(*id_column))
                                               : std::to_string(reader.line());
-      row.measured = answer.measured;
-      row.predicted = answer.predicted;
-      row.basis = answer.basis;
-      row.skipped = std::move(answer.skipped);
-      row.malformed = answer.malformed;
-      row.error_in_points = answer.error_in_points;
-      row.out_of_reach = std::move(answer.out_of_reach);
+      row.measured = report.measured;
+      row.predicted = report.predicted;
+      row.basis = report.basis;
+      row.skipped = std::move(report.skipped);
+      row.malformed = report.malformed;
+      row.error_in_points = report.error_in_points;
+      row.out_of_reach = std::move(report.out_of_reach);
       row.line = reader.line();
-      const std::string_view metric = answer.metric.empty() ? predictor->metric() : answer.metric;
+      const std::string_view metric = report.metric.empty() ? predictor->metric() : report.metric;
       row.metric = metric.empty() ? predictor->unit() : metric;
       if (predictor->has_figures() && !row.malformed) row.id += '.' + row.metric;
-      row.flag = std::move(answer.flag);
-      row.plain_roofline = answer.plain_roofline;
-      row.three_roofline = answer.three_roofline;
-      row.used_for = row.basis == kFittedBasis ? RowUse::Fit : answer.used_for;
+      row.flag = std::move(report.flag);
+      row.plain_roofline = report.plain_roofline;
+      row.three_roofline = report.three_roofline;
+      row.used_for = row.basis == kFittedBasis ? RowUse::Fit : report.used_for;
       if (!walk.is_misfit()) {
         const PublishedRecords::Used used = records.used_for(reader);
         row.used_for = std::max(row.used_for, used.value);
@@ -269,7 +269,7 @@ int validate_command(ValidateOptions& options) {
   walk.check(validation.rows.size());
 
   if (!options.report.empty()) write_page(validation_page(validation), options.report);
-  write_answer(options.format == "json"  ? validation_json(validation)
+  write_report(options.format == "json"  ? validation_json(validation)
                : options.format == "csv" ? validation_csv(validation)
                                          : validation_text(validation));
   return is_judged(validation) ? kExitDone : kExitNo;
@@ -285,33 +285,36 @@ constexpr const char* kSmallestTable =
 
 void add_validate_command(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<ValidateOptions>();
-  CLI::App* verb = app.add_subcommand("validate", "Predict every row of a table of measurements");
-  verb->add_option("file", options->file,
+  CLI::App* subcommand =
+      app.add_subcommand("validate", "Predict every row of a table of measurements");
+  subcommand
+      ->add_option("file", options->file,
                    "Table, plain or gzip, - for standard input; known by its header")
       ->required()
       ->type_name("FILE.csv");
-  verb->add_option("--only", options->only, "Rows with this value only; may be repeated")
+  subcommand->add_option("--only", options->only, "Rows with this value only; may be repeated")
       ->type_name("COLUMN=VALUE")
       ->allow_extra_args(false);
-  verb->add_option("--min-us", options->min_us, "Kernel rows of at least this time only")
+  subcommand->add_option("--min-us", options->min_us, "Kernel rows of at least this time only")
       ->type_name("US")
       ->check(number_within(0, 1e12));
-  verb->add_option("--engine", options->engine,
+  subcommand
+      ->add_option("--engine", options->engine,
                    "Figures of this inference engine, in tables that have several")
       ->check(CLI::IsMember({"trtllm", "sglang", "vllm"}));
-  verb->add_flag("--power", options->power,
-                 "Board power in place of the time, in tables that have both");
-  add_source_options(*verb, options->sources);
-  add_format_option(*verb, options->format);
-  add_report_option(*verb, options->report);
-  verb->footer(
+  subcommand->add_flag("--power", options->power,
+                       "Board power in place of the time, in tables that have both");
+  add_source_options(*subcommand, options->sources);
+  add_format_option(*subcommand, options->format);
+  add_report_option(*subcommand, options->report);
+  subcommand->footer(
       std::string(
           "A table of your own needs these columns, in any order, others beside them:\n\n") +
       kSmallestTable +
       "\nA row that is malformed or cannot be predicted is listed with the reason;\n"
       "where none can be, the exit code is 1.\n\n"
       "Example: tracecast validate core.csv --only gpus=1 --only data=synthetic");
-  verb->callback([options, &exit_code] { exit_code = validate_command(*options); });
+  subcommand->callback([options, &exit_code] { exit_code = validate_command(*options); });
 }
 
 }  // namespace tracecast

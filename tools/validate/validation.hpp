@@ -51,7 +51,7 @@ struct ValidatedRow {
 inline constexpr std::string_view kFittedBasis = "fitted";
 
 /// A prediction in the unit of a table, or the reason why there is none.
-struct RowAnswer {
+struct RowResult {
   double measured = 0;
   Interval predicted;
   std::string_view basis;
@@ -73,7 +73,7 @@ struct RowAnswer {
   return static_cast<std::int64_t>(value);
 }
 
-[[nodiscard]] inline RowAnswer skip(std::string reason) {
+[[nodiscard]] inline RowResult skip(std::string reason) {
   return {.measured = 0, .predicted = {}, .basis = {}, .skipped = std::move(reason)};
 }
 
@@ -102,9 +102,9 @@ class RowPredictor {
   /// Whether a row has several figures, told apart by their metric.
   [[nodiscard]] virtual bool has_figures() const { return false; }
   /// The current row of the reader. Throws InputError when the row is malformed.
-  [[nodiscard]] virtual RowAnswer predict(const CsvReader& row) = 0;
+  [[nodiscard]] virtual RowResult predict(const CsvReader& row) = 0;
   /// All figures of the current row.
-  [[nodiscard]] virtual std::vector<RowAnswer> predict_all(const CsvReader& row) {
+  [[nodiscard]] virtual std::vector<RowResult> predict_all(const CsvReader& row) {
     return {predict(row)};
   }
 };

@@ -160,10 +160,10 @@ PageJson validation_page(const Validation& v) {
   const auto skipped = std::count_if(v.rows.begin(), v.rows.end(),
                                      [](const ValidatedRow& row) { return !row.skipped.empty(); });
   PageJson page = new_page(
-      {.verb = "validate",
+      {.subcommand = "validate",
        .title = v.file,
        .subtitle = fmt::format("{}, in {}. {}", v.table, v.unit, v.convention),
-       .answer = all.n == 0
+       .report = all.n == 0
                      ? "No row could be predicted."
                      : fmt::format("Predictions are off by {} on average (median {}); {} of {} "
                                    "rows lie in their 90 % interval.",

@@ -48,8 +48,8 @@ bool has_its_checksum(const char (&header)[512]) {
     sum += static_cast<unsigned char>(c);
     signed_sum += static_cast<signed char>(c);
   }
-  const auto told = number_in({header + 148, 8});
-  return told && (*told == sum || static_cast<std::int64_t>(*told) == signed_sum);
+  const auto reported = number_in({header + 148, 8});
+  return reported && (*reported == sum || static_cast<std::int64_t>(*reported) == signed_sum);
 }
 
 /// POSIX keeps the beginning of a longer path in a field of its own.
@@ -142,9 +142,9 @@ bool TarReader::next() {
     padding_ = (512 - left_ % 512) % 512;
   };
   while (read_header(header)) {
-    const auto told = number_in({header + 124, 12});
-    if (!told) refuse("a member's size that is no number");
-    take_size(*told);
+    const auto reported = number_in({header + 124, 12});
+    if (!reported) refuse("a member's size that is no number");
+    take_size(*reported);
     const char type = header[156];
     if (type == 'L' || type == 'x') {
       if (type == 'x') {

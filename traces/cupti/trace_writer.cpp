@@ -182,10 +182,10 @@ class TraceWriter {
     text_ += static_cast<char>('0' + rest / 10 % 10);
     text_ += static_cast<char>('0' + rest % 10);
   }
-  /// Up to the arguments' first key; `name` is JSON. Ends before begin are told
+  /// Up to the arguments' first key; `name` is JSON. Ends before begin are reported
   /// as they are: our readers count them as damage.
-  void begin_stretch(std::string_view category, std::string_view name, std::int64_t pid,
-                     std::int64_t tid, std::uint64_t begin, std::uint64_t end) {
+  void begin_slice(std::string_view category, std::string_view name, std::int64_t pid,
+                   std::int64_t tid, std::uint64_t begin, std::uint64_t end) {
     if (text_.size() >= kPieceBytes) {
       out_.write(text_);
       text_.clear();
@@ -209,8 +209,8 @@ class TraceWriter {
   }
 
   void write_kernel(const KernelRecord& kernel) {
-    begin_stretch("kernel", names_[kernel.name].json, kernel.device, kernel.stream, kernel.begin,
-                  kernel.end);
+    begin_slice("kernel", names_[kernel.name].json, kernel.device, kernel.stream, kernel.begin,
+                kernel.end);
     place_on_gpu(kernel.device, kernel.stream, kernel.correlation);
     const auto extent = [this](std::string_view key, const std::uint32_t(&sizes)[3]) {
       argument(key, sizes[0]);
@@ -233,15 +233,15 @@ class TraceWriter {
     name += " -> ";
     name += memory_text(copy.target_kind);
     name += ")\"";
-    begin_stretch("gpu_memcpy", name, copy.device, copy.stream, copy.begin, copy.end);
+    begin_slice("gpu_memcpy", name, copy.device, copy.stream, copy.begin, copy.end);
     place_on_gpu(copy.device, copy.stream, copy.correlation);
     argument(",\"bytes\":", static_cast<std::int64_t>(copy.bytes));
     text_ += "}}";
   }
 
   void write_memset(const MemsetRecord& fill) {
-    begin_stretch("gpu_memset", "\"Memset (Device)\"", fill.device, fill.stream, fill.begin,
-                  fill.end);
+    begin_slice("gpu_memset", "\"Memset (Device)\"", fill.device, fill.stream, fill.begin,
+                fill.end);
     place_on_gpu(fill.device, fill.stream, fill.correlation);
     argument(",\"bytes\":", static_cast<std::int64_t>(fill.bytes));
     text_ += "}}";
@@ -266,9 +266,9 @@ class TraceWriter {
   }
 
   void write_call(const CallRecord& call) {
-    begin_stretch(call.is_driver != 0 ? "cuda_driver" : "cuda_runtime",
-                  json_quoted(plain_call(names_[call.name].plain)), process_.pid, call.thread,
-                  call.begin, call.end);
+    begin_slice(call.is_driver != 0 ? "cuda_driver" : "cuda_runtime",
+                json_quoted(plain_call(names_[call.name].plain)), process_.pid, call.thread,
+                call.begin, call.end);
     argument(",\"args\":{\"correlation\":", call.correlation);
     text_ += "}}";
   }
@@ -276,7 +276,7 @@ class TraceWriter {
   void write_sync(const SyncRecord& sync) {
     const std::string_view name = sync_text(sync.type);
     const std::int64_t stream = sync.stream == kNone ? -1 : std::int64_t{sync.stream};
-    begin_stretch("cuda_sync", json_quoted(name), process_.pid, stream, sync.begin, sync.end);
+    begin_slice("cuda_sync", json_quoted(name), process_.pid, stream, sync.begin, sync.end);
     argument(",\"args\":{\"correlation\":", sync.correlation);
     argument(",\"stream\":", stream);
     text_ += ",\"cuda_sync_kind\":" + json_quoted(name);
@@ -315,14 +315,14 @@ class TraceWriter {
     const bool is_step = !step_prefix_.empty() && name.plain.starts_with(step_prefix_);
     std::string step;
     if (is_step) step = "\"ProfilerStep#" + std::to_string(steps_++) + '"';
-    begin_stretch("user_annotation", is_step ? step : name.json, process_.pid, open.thread, open.at,
-                  end);
+    begin_slice("user_annotation", is_step ? step : name.json, process_.pid, open.thread, open.at,
+                end);
     text_ += '}';
   }
 
   void write_overhead(const OverheadRecord& overhead) {
-    begin_stretch("overhead", json_quoted(overhead_text(overhead.kind)), process_.pid,
-                  overhead.thread, overhead.begin, overhead.end);
+    begin_slice("overhead", json_quoted(overhead_text(overhead.kind)), process_.pid,
+                overhead.thread, overhead.begin, overhead.end);
     text_ += '}';
   }
 

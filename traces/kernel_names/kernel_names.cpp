@@ -77,7 +77,7 @@ bool read_tile(std::string_view name, std::size_t at, int& m, int& n) {
   return n != 0;
 }
 
-/// The tile of a product: behind a word that announces it, else the first "128x64" of the name.
+/// The tile of a GEMM: behind a word that announces it, else the first "128x64" of the name.
 void find_tile(std::string_view name, KernelNameInfo& info) {
   int m = 0, n = 0;
   for (const std::string_view mark : {"tilesize", "_mt", "_bt"}) {

@@ -18,7 +18,7 @@ struct KernelNameInfo {
   std::optional<Precision> precision;
   MathUnit unit = MathUnit::CudaCore;
   int tile_m = 0,
-      tile_n = 0;  ///< output of one thread block of a product; 0 = the name does not say
+      tile_n = 0;  ///< output of one thread block of a GEMM; 0 = the name does not say
 };
 
 /// The rules by which kernel names are understood, from a text file (kernel_names/rules.txt says how it is written).

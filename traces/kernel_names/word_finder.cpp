@@ -15,7 +15,7 @@ WordFinder::WordFinder(const std::vector<std::string>& words) : words_(words.siz
   link_suffixes();
 }
 
-/// Makes the states of a word's beginnings. No way leads back to the start yet, so 0 stands for none.
+/// Makes the states of a word's prefixes. No way leads back to the start yet, so 0 stands for none.
 void WordFinder::add(std::string_view word, std::uint32_t number) {
   std::uint32_t state = 0;
   for (const char c : word) {

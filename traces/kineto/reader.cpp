@@ -224,7 +224,7 @@ class KinetoReader {
     if (!useless.empty()) return trace_.leave_out(useless);
     switch (event_.phase) {
       case 'X':
-        return add_stretch();
+        return add_slice();
       case 's':
       case 'f':
       case 't':
@@ -254,7 +254,7 @@ class KinetoReader {
     return Span{*event_.ts_ns, *event_.duration_ns};
   }
 
-  void add_stretch() {
+  void add_slice() {
     switch (event_.category) {
       case Category::Summary:
         return trace_.leave_out("profiler's own span of the whole trace");

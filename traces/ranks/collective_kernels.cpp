@@ -22,7 +22,7 @@ std::string plain(std::string_view text) {
 }
 
 /// a * b, or the largest number.
-std::uint64_t saturating_product(std::uint64_t a, std::uint64_t b) {
+std::uint64_t saturating_multiply(std::uint64_t a, std::uint64_t b) {
   return b != 0 && a > std::numeric_limits<std::uint64_t>::max() / b
              ? std::numeric_limits<std::uint64_t>::max()
              : a * b;
@@ -49,7 +49,7 @@ std::optional<std::vector<std::uint64_t>> elements_of(std::string_view dims) {
       std::uint64_t dim = 0;
       const auto end = std::from_chars(dims.data() + at, dims.data() + dims.size(), dim);
       if (depth != 2 || end.ec != std::errc{}) return std::nullopt;
-      elements.back() = saturating_product(elements.back(), dim);
+      elements.back() = saturating_multiply(elements.back(), dim);
       has_dim = true;
       at = static_cast<std::size_t>(end.ptr - dims.data());
     } else if (c == ',' || c == ' ') {
@@ -133,8 +133,8 @@ void take_record(const Trace& trace, std::uint32_t record, CollectiveKernel& fou
   const std::int64_t elements =
       std::max({std::int64_t{0}, records.in_elements[record], records.out_elements[record]});
   found.kind = collective_of(trace[records.name[record]]);
-  found.bytes = saturating_product(static_cast<std::uint64_t>(elements),
-                                   bytes_of_type(trace[records.data_type[record]]));
+  found.bytes = saturating_multiply(static_cast<std::uint64_t>(elements),
+                                    bytes_of_type(trace[records.data_type[record]]));
   found.group = std::string(trace[records.group[record]]);
   found.group_size = std::max<std::int64_t>(records.group_size[record], 0);
 }
@@ -144,8 +144,8 @@ void take_dims(const Trace& trace, std::uint32_t op, CollectiveKernel& found) {
   found.bytes = bytes_of_tensors(trace[trace.ops.dims[op]], trace[trace.ops.types[op]]);
   if (found.kind != Collective::AllGather) return;
   const std::int64_t ranks = found.group_size > 0 ? found.group_size : trace.world_size.value_or(0);
-  found.bytes =
-      saturating_product(found.bytes, static_cast<std::uint64_t>(std::max<std::int64_t>(ranks, 0)));
+  found.bytes = saturating_multiply(found.bytes,
+                                    static_cast<std::uint64_t>(std::max<std::int64_t>(ranks, 0)));
 }
 
 }  // namespace
@@ -209,7 +209,7 @@ std::uint64_t bytes_of_tensors(std::string_view dims, std::string_view types) {
   for (std::size_t i = 0; i < elements->size(); ++i) {
     if ((*elements)[i] == 0) continue;
     const std::uint64_t each = bytes_of_type(names[i]);
-    const std::uint64_t tensor = saturating_product((*elements)[i], each);
+    const std::uint64_t tensor = saturating_multiply((*elements)[i], each);
     if (each == 0 || bytes > std::numeric_limits<std::uint64_t>::max() - tensor) return 0;
     bytes += tensor;
   }

@@ -26,15 +26,15 @@ class RanksBuilder {
       append(*traces_[i], ranks.empty() ? build_replay_program(*traces_[i], names_) : ranks[i]);
     end_of_ranks_ = static_cast<std::uint32_t>(program().tasks.size());
     for (const MatchedCollective& c : match.collectives) join(c);
-    add_lone_kernels();
+    add_single_kernels();
     // Redirections of the joins are done before new dependencies come in.
     redirect();
     add_joins();
-    add_late_beginnings(match.clocks);
+    add_late_starts(match.clocks);
     if (!match.collectives.empty() || (traces_.size() > 1 && !match.unmatched.empty()))
       build_.waiting = sum_waiting(match);
     if (traces_.size() == 1 && !collectives_.front().empty())
-      build_.lone = compare_repeats(*traces_.front(), collectives_.front());
+      build_.single = compare_repeats(*traces_.front(), collectives_.front());
     return std::move(build_);
   }
 
@@ -139,7 +139,7 @@ class RanksBuilder {
     build_.job.collectives.push_back(std::move(collective));
   }
 
-  void add_lone_kernels() {
+  void add_single_kernels() {
     for (std::size_t trace = 0; trace < traces_.size(); ++trace) {
       for (const CollectiveKernel& kernel : collectives_[trace]) {
         if (places_[trace].is_joined[kernel.kernel]) continue;
@@ -193,7 +193,7 @@ class RanksBuilder {
     return step[c.parts.front().arrival];
   }
 
-  void add_late_beginnings(const std::vector<RankClock>& clocks) {
+  void add_late_starts(const std::vector<RankClock>& clocks) {
     std::int64_t first_ns = std::numeric_limits<std::int64_t>::max();
     const auto begin_of = [&](std::size_t r) { return places_[r].begin_ns + clocks[r].offset_ns; };
     for (std::size_t r = 0; r < clocks.size(); ++r) {

@@ -13,7 +13,7 @@ struct RanksBuild {
   RanksProgram job;
   std::vector<ReplayAccount> accounts;       ///< by rank
   std::optional<CollectiveWaiting> waiting;  ///< of several ranks with collectives in common
-  std::optional<LoneCollectives> lone;       ///< of a single rank with collectives
+  std::optional<SingleCollectives> single;   ///< of a single rank with collectives
 };
 
 /// Rebuilds the programs of all traces (build_replay_program) and joins them: a matched collective (match_collectives)

@@ -25,7 +25,7 @@ std::int64_t median(std::vector<std::int64_t>& values) {
 }
 
 /// The median distance from `center`.
-std::int64_t spread_about(std::vector<std::int64_t> values, std::int64_t center) {
+std::int64_t sd_about(std::vector<std::int64_t> values, std::int64_t center) {
   for (std::int64_t& value : values) value = value < center ? center - value : value - center;
   return median(values);
 }
@@ -137,7 +137,7 @@ class Matcher {
   /// How far on in the other rank's order the base's collectives stand.
   [[nodiscard]] int find_shift(const GroupRank& base, const GroupRank& other) const {
     int best = 0;
-    std::optional<std::int64_t> best_spread;
+    std::optional<std::int64_t> best_uncertainty;
     const std::size_t least = std::min(base.places.size(), other.places.size()) / 2;
     for (int step = 0; step <= 2 * kMostShift; ++step) {
       const int shift = step % 2 == 1 ? -(step + 1) / 2 : step / 2;
@@ -145,10 +145,10 @@ class Matcher {
       if (common.ends.empty() || common.ends.size() * 20 < common.compared * 19) continue;
       if (shift != 0 && (common.ends.size() < kFewestCommon || common.compared < least)) continue;
       const std::int64_t center = median(common.ends);
-      const std::int64_t spread = spread_about(std::move(common.ends), center);
-      if (best_spread && spread > *best_spread / 2 - kSameEndNs) continue;
+      const std::int64_t uncertainty = sd_about(std::move(common.ends), center);
+      if (best_uncertainty && uncertainty > *best_uncertainty / 2 - kSameEndNs) continue;
       best = shift;
-      best_spread = spread;
+      best_uncertainty = uncertainty;
     }
     return best;
   }
@@ -252,7 +252,7 @@ class Matcher {
     const std::int64_t difference = forward ? center : -center;
     if (std::abs(difference) > kMostOffsetNs / 2 || std::abs(from.offset_ns) > kMostOffsetNs / 2)
       return false;
-    match_.clocks[other] = {true, from.offset_ns + difference, spread_about(differences, center),
+    match_.clocks[other] = {true, from.offset_ns + difference, sd_about(differences, center),
                             differences.size()};
     return true;
   }

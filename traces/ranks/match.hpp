@@ -36,7 +36,7 @@ struct MatchedCollective {
 struct RankClock {
   bool is_set = false;
   std::int64_t offset_ns = 0;  ///< added to its times; the first rank's is 0
-  std::int64_t spread_ns = 0;  ///< median distance of common ends after that
+  std::int64_t sd_ns = 0;      ///< median distance of common ends after that
   std::uint64_t anchors = 0;   ///< common ends
 };
 

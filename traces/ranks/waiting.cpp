@@ -22,7 +22,7 @@ CollectiveWaiting sum_waiting(const CollectiveMatch& match) {
   sum.unmatched = match.unmatched;
   sum.ranks.resize(match.clocks.size());
   for (const RankClock& clock : match.clocks)
-    sum.clock_spread_ns = std::max(sum.clock_spread_ns, clock.spread_ns);
+    sum.clock_sd_ns = std::max(sum.clock_sd_ns, clock.sd_ns);
   for (const MatchedCollective& c : match.collectives) {
     ++sum.collectives;
     if (!c.is_complete) ++sum.incomplete;
@@ -56,10 +56,11 @@ CollectiveWaiting sum_waiting(const CollectiveMatch& match) {
   return sum;
 }
 
-LoneCollectives compare_repeats(const Trace& trace, const std::vector<CollectiveKernel>& kernels) {
+SingleCollectives compare_repeats(const Trace& trace,
+                                  const std::vector<CollectiveKernel>& kernels) {
   using Key = std::tuple<std::optional<Collective>, std::uint64_t, std::string>;
   std::map<Key, std::vector<std::int64_t>> alike;
-  LoneCollectives sum;
+  SingleCollectives sum;
   for (const CollectiveKernel& kernel : kernels) {
     const std::int64_t duration_ns = trace.kernels.span[kernel.kernel].duration_ns;
     sum.kernels.add(duration_ns);

@@ -34,7 +34,7 @@ struct CollectiveWaiting {
   std::uint64_t collectives = 0, incomplete = 0;
   std::vector<CollectiveKindTime> kinds;  ///< longest first
   std::vector<RankWaiting> ranks;         ///< by trace
-  std::int64_t clock_spread_ns = 0;       ///< RankClock::spread_ns of the worst one
+  std::int64_t clock_sd_ns = 0;           ///< RankClock::sd_ns of the worst one
   std::map<std::string, Tally, std::less<>> unmatched;
 };
 [[nodiscard]] CollectiveWaiting sum_waiting(const CollectiveMatch& match);
@@ -42,12 +42,12 @@ struct CollectiveWaiting {
 /// What one rank's recording tells by itself: nothing of when the others came. Collectives of the same kind, size and
 /// group move data for about as long each time, so what one of them takes beyond the quickest is waiting, or links that
 /// others used: at least so much of the time is no moving.
-struct LoneCollectives {
+struct SingleCollectives {
   Tally kernels;
   Tally compared;  ///< of them, those that have a like one
   std::int64_t beyond_quickest_ns = 0;
 };
-[[nodiscard]] LoneCollectives compare_repeats(const Trace& trace,
-                                              const std::vector<CollectiveKernel>& kernels);
+[[nodiscard]] SingleCollectives compare_repeats(const Trace& trace,
+                                                const std::vector<CollectiveKernel>& kernels);
 
 }  // namespace tracecast::traces

@@ -219,7 +219,7 @@ class ProgramBuilder {
         const std::uint32_t step = step_of(event);
         const bool begins_round = step != StepWindow::kNoStep && round.first == kNone;
         round.is_handed |= begins_round && event.after && is_in_round(*event.after);
-        // What leads to the round's first event from the last one is told by the join of rounds.
+        // What leads to the round's first event from the last one is reported by the join of rounds.
         step_ = begins_round && !round.is_handed ? StepWindow::kNoStep : step;
         const std::uint32_t first =
             follow({ReplayWork::HostWork, KernelClass::Other, track, 0, event.host_ns, 0});

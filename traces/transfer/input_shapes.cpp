@@ -104,9 +104,9 @@ constexpr ElementType kTypes[] = {
 
 double InputTensor::elements() const {
   if (dims.empty()) return 0;
-  double product = 1;
-  for (const std::int64_t size : dims) product *= static_cast<double>(size);
-  return product;
+  double gemm = 1;
+  for (const std::int64_t size : dims) gemm *= static_cast<double>(size);
+  return gemm;
 }
 
 std::vector<InputTensor> read_inputs(std::string_view dims, std::string_view types) {

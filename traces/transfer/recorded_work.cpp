@@ -18,14 +18,14 @@ constexpr std::uint32_t kNoLaunch = LaunchIndex::kNone;
 /// Of a real tensor; more is damage.
 constexpr double kMostElements = 1e13;
 
-double product_of(const std::vector<std::int64_t>& dims, std::size_t from, std::size_t to) {
-  double product = 1;
-  for (std::size_t i = from; i < to; ++i) product *= static_cast<double>(dims[i]);
-  return product;
+double gemm_of(const std::vector<std::int64_t>& dims, std::size_t from, std::size_t to) {
+  double gemm = 1;
+  for (std::size_t i = from; i < to; ++i) gemm *= static_cast<double>(dims[i]);
+  return gemm;
 }
 
 /// C = A B of the last two inputs with that many dimensions.
-std::optional<MatrixWork> find_product(const std::vector<InputTensor>& inputs, std::size_t rank) {
+std::optional<MatrixWork> find_gemm(const std::vector<InputTensor>& inputs, std::size_t rank) {
   std::vector<const std::vector<std::int64_t>*> operands;
   for (const InputTensor& input : inputs) {
     if (input.dims.size() == rank) operands.push_back(&input.dims);
@@ -110,10 +110,9 @@ class WorkFinder {
     const bool backward = contains(name, "backward") || info.pass == Pass::Backward;
     switch (kernel.kernel_class) {
       case KernelClass::Gemm:
-        return contains(name, "mm") ? product(kernel, find_product(inputs, 2), *largest)
-                                    : std::nullopt;
+        return contains(name, "mm") ? gemm(kernel, find_gemm(inputs, 2), *largest) : std::nullopt;
       case KernelClass::BatchedGemm:
-        return product(kernel, find_product(inputs, 3), *largest);
+        return gemm(kernel, find_gemm(inputs, 3), *largest);
       case KernelClass::Normalization:
       case KernelClass::Softmax:
         return rows(kernel.kernel_class, name, *largest, backward);
@@ -129,15 +128,15 @@ class WorkFinder {
     }
   }
 
-  static std::optional<Kernel> product(const RecordedKernel& kernel,
-                                       const std::optional<MatrixWork>& work,
-                                       const InputTensor& largest) {
+  static std::optional<Kernel> gemm(const RecordedKernel& kernel,
+                                    const std::optional<MatrixWork>& work,
+                                    const InputTensor& largest) {
     if (!work) return std::nullopt;
     const lowering::Formats formats{.storage = largest.precision,
                                     .operands = largest.precision,
                                     .math = kernel.math,
                                     .unit = kernel.unit};
-    return lowering::matrix_kernel("product", kernel.kernel_class, Pass::Forward, formats, *work);
+    return lowering::matrix_kernel("gemm", kernel.kernel_class, Pass::Forward, formats, *work);
   }
 
   /// Batch norm: a row per channel through all images. Softmax and layer norm: the last dimension.
@@ -148,8 +147,8 @@ class WorkFinder {
     const bool strided = contains(name, "batch_norm");
     ReductionWork work;
     const std::size_t axis = strided ? 1 : dims.size() - 1;
-    const double cols = strided ? largest.elements() / std::max(1.0, product_of(dims, 1, 2))
-                                : product_of(dims, axis, axis + 1);
+    const double cols = strided ? largest.elements() / std::max(1.0, gemm_of(dims, 1, 2))
+                                : gemm_of(dims, axis, axis + 1);
     work.cols = static_cast<std::int64_t>(cols);
     work.rows = static_cast<std::int64_t>(largest.elements() / std::max(1.0, cols));
     work.passes = backward ? 5 : 3;
@@ -191,7 +190,7 @@ void read_launch(const Geometry& geometry, const KernelNameInfo& info, RecordedK
   launch.shared_bytes = static_cast<int>(std::min(geometry.shared_bytes, 1U << 20));
   kernel.tile_m = info.tile_m, kernel.tile_n = info.tile_n;
   kernel.tiles_m = geometry.grid[0], kernel.tiles_n = geometry.grid[1];
-  kernel.products = geometry.grid[2];
+  kernel.gemms = geometry.grid[2];
 }
 
 /// Where the bytes of a copy go.

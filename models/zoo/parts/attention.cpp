@@ -70,7 +70,7 @@ TensorId from_heads(GraphBuilder& b, const std::string& name, TensorId x) {
 }
 
 TensorId mixture_of_experts(GraphBuilder& b, const std::string& name, TensorId x,
-                            const MixtureOptions& options,
+                            const MoeOptions& options,
                             const std::function<TensorId(const std::string&, TensorId)>& expert) {
   const Shape shape = b.shape(x);
   TensorId scores = b.linear_layer(name + ".router", x, options.experts, false);
@@ -100,14 +100,14 @@ TensorId gelu_by_tanh(GraphBuilder& b, const std::string& name, TensorId x, Tens
 TensorId rms_scaled(GraphBuilder& b, const std::string& name, const std::string& result, TensorId x,
                     TensorId constant, WideNorm wide) {
   constexpr std::array<std::int64_t, 1> kLast{-1};
-  const TensorId squared = wide == WideNorm::None ? x : b.widen(name + ".float", x);
+  const TensorId squared = wide == WideNorm::None ? x : b.upcast(name + ".float", x);
   TensorId scale = b.activation(name + ".pow", squared, "pow");
   scale = b.reduce(name + ".mean", scale, kLast, true, "mean");
   scale = b.add(name + ".epsilon", scale, constant);
   scale = b.activation(name + ".rsqrt", scale, "rsqrt");
   if (wide == WideNorm::None) return b.mul(result, x, scale);
   const TensorId y = b.mul(name + ".scaled", wide == WideNorm::All ? squared : x, scale);
-  return b.narrow(result, y);
+  return b.low_precision(result, y);
 }
 
 TensorId rms_norm(GraphBuilder& b, const std::string& name, TensorId x, TensorId constant,
@@ -117,13 +117,13 @@ TensorId rms_norm(GraphBuilder& b, const std::string& name, TensorId x, TensorId
 }
 
 TensorId loss_logits(GraphBuilder& b, TensorId logits, bool training, bool casts) {
-  return training && casts ? b.widen("logits.float", logits) : logits;
+  return training && casts ? b.upcast("logits.float", logits) : logits;
 }
 
 TensorId softmax_in(GraphBuilder& b, const std::string& name, TensorId x, bool wide) {
   if (!wide) return b.softmax(name + ".softmax", x);
-  x = b.softmax(name + ".softmax", b.widen(name + ".float", x));
-  return b.narrow(name + ".probabilities", x);
+  x = b.softmax(name + ".softmax", b.upcast(name + ".float", x));
+  return b.low_precision(name + ".probabilities", x);
 }
 
 TensorId attend(GraphBuilder& b, const std::string& name, TensorId query, TensorId key,
@@ -150,7 +150,7 @@ TensorId view_heads(GraphBuilder& b, const std::string& name, TensorId x, const 
 TensorId attend_composed(GraphBuilder& b, const std::string& name, TensorId query, TensorId key,
                          TensorId value, const ComposedOptions& options) {
   const auto operand = [&](const std::string& part, TensorId x, bool scaled) {
-    if (options.widens) x = b.widen(name + part + ".float", x);
+    if (options.upcasts) x = b.upcast(name + part + ".float", x);
     if (scaled) x = b.mul(name + part + ".scale", x, options.constant);
     return b.slice(name + part + ".contiguous", x, b.shape(x));
   };
@@ -181,9 +181,9 @@ TensorId attend_composed(GraphBuilder& b, const std::string& name, TensorId quer
   x = b.add(name + ".safe", x, empty);
   if (options.dropout) x = b.dropout(name + ".dropout", x);
   TensorId y = b.matmul(name + ".context", x, operand(".value", value, false));
-  if (!options.widens) return y;
-  (void)b.narrow(name + ".weights", x);  // given back, read by nobody
-  return b.narrow(name + ".narrow", y);
+  if (!options.upcasts) return y;
+  (void)b.low_precision(name + ".weights", x);  // given back, read by nobody
+  return b.low_precision(name + ".low_precision", y);
 }
 
 TensorId attend_fused(GraphBuilder& b, const std::string& name, TensorId packed,

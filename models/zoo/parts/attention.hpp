@@ -16,7 +16,7 @@ struct Heads {
   std::int64_t count = 1, width = 1;
 };
 
-/// What attention does between its two products, besides the softmax.
+/// What attention does between its two GEMMs, besides the softmax.
 struct ScoreOptions {
   TensorId scale;                  ///< a scalar: 1 / sqrt(head width)
   std::optional<TensorId> mask{};  ///< broadcasts to batch x heads x queries x keys
@@ -41,8 +41,8 @@ struct ScoreOptions {
 [[nodiscard]] TensorId to_key_heads(GraphBuilder& b, const std::string& name, TensorId x,
                                     const Heads& heads);
 
-/// Queries, keys and values of one product that gives them side by side: each batch x heads x tokens x width. Splitting
-/// and permuting are views; the copy each product's operand needs does both at once.
+/// Queries, keys and values of one GEMM that gives them side by side: each batch x heads x tokens x width. Splitting
+/// and permuting are views; the copy each GEMM's operand needs does both at once.
 [[nodiscard]] std::array<TensorId, 3> split_heads(GraphBuilder& b, const std::string& name,
                                                   TensorId x, const Heads& heads);
 
@@ -72,7 +72,7 @@ struct ScoreOptions {
 struct ComposedOptions {
   TensorId constant;     ///< a scalar
   TensorId mask;         ///< is added; broadcasts to batch x heads x queries x keys
-  bool widens = false;   ///< operands of 16 bits: all between is in 32
+  bool upcasts = false;  ///< operands of 16 bits: all between is in 32
   bool dropout = false;  ///< on the probabilities
 };
 
@@ -87,18 +87,18 @@ struct ComposedOptions {
 [[nodiscard]] TensorId view_heads(GraphBuilder& b, const std::string& name, TensorId x,
                                   const Heads& heads);
 
-/// A mixture of experts in place of a feed-forward.
-struct MixtureOptions {
+/// A MoE in place of a feed-forward.
+struct MoeOptions {
   std::int64_t experts = 1, per_token = 1;
   std::int64_t capacity = 1;  ///< tokens of a sequence that one expert takes at most
 };
 
-/// NAME.router's product and softmax choose each token's experts, `per_token` of them; expert by expert, its tokens are
+/// NAME.router's GEMM and softmax choose each token's experts, `per_token` of them; expert by expert, its tokens are
 /// picked, go through `expert(name, tokens)` and are written over those of the input (NAME.expert_I.pick and .put), and
 /// all are weighted by NAME.gate. Tokens beyond the capacity stay. Who goes where depends on the data: everyone is
 /// taken to get an even share. The wait for the host that picking takes is not in the graph.
 [[nodiscard]] TensorId mixture_of_experts(
-    GraphBuilder& b, const std::string& name, TensorId x, const MixtureOptions& options,
+    GraphBuilder& b, const std::string& name, TensorId x, const MoeOptions& options,
     const std::function<TensorId(const std::string&, TensorId)>& expert);
 
 /// GELU by tanh, step by step, as transformers runs "gelu_new", in eight kernels:
@@ -110,7 +110,7 @@ struct MixtureOptions {
 /// What of a root mean square norm runs in 32 bits where the network runs in 16.
 enum class WideNorm {
   None,
-  All,      ///< all but the weight's product (modeling_llama.py, LlamaRMSNorm)
+  All,      ///< all but the weight's GEMM (modeling_llama.py, LlamaRMSNorm)
   Squares,  ///< the same, but x itself meets the wide scale as it is (modeling_t5.py, T5LayerNorm)
 };
 
@@ -118,7 +118,7 @@ enum class WideNorm {
 /// weight. `constant`: a scalar.
 [[nodiscard]] TensorId rms_norm(GraphBuilder& b, const std::string& name, TensorId x,
                                 TensorId constant, WideNorm wide = WideNorm::None);
-/// The same without the weight; the product is named `result`.
+/// The same without the weight; the GEMM is named `result`.
 [[nodiscard]] TensorId rms_scaled(GraphBuilder& b, const std::string& name,
                                   const std::string& result, TensorId x, TensorId constant,
                                   WideNorm wide = WideNorm::None);

@@ -50,13 +50,13 @@ inline TensorId viewed(GraphBuilder& b, const std::string& name, TensorId x, int
 
 /// Names of a hidden layer's three ops.
 struct HiddenNames {
-  const char *product, *relu, *dropout;
+  const char *gemm, *relu, *dropout;
 };
 
 /// Linear layer, ReLU in place and, when training, dropout: what classifiers of the older networks end in.
 inline TensorId hidden_layer(GraphBuilder& b, const HiddenNames& names, TensorId x,
                              std::int64_t features, bool training) {
-  x = b.linear_layer(names.product, x, features, true);
+  x = b.linear_layer(names.gemm, x, features, true);
   x = b.activation(names.relu, x, "relu", true);
   return training ? b.dropout(names.dropout, x) : x;
 }

@@ -13,12 +13,12 @@ struct FrozenResNetLayout {
   std::int64_t groups = 1, group_width = 64;
 };
 
-/// The four stages' results of a ResNet-50 whose batch norms are constant: a product and a sum per channel. When
+/// The four stages' results of a ResNet-50 whose batch norms are constant: a GEMM and a sum per channel. When
 /// training, the stem and the first stage do not.
 [[nodiscard]] std::vector<TensorId> frozen_resnet(GraphBuilder& b, TensorId images, bool training,
                                                   const FrozenResNetLayout& layout);
 
-/// A batch norm that is constant: a product and a sum per channel.
+/// A batch norm that is constant: a GEMM and a sum per channel.
 [[nodiscard]] TensorId constant_norm(GraphBuilder& b, const std::string& name, TensorId x);
 
 /// Every map in 256 channels, the smaller ones added to the larger from the top, then a 3x3.

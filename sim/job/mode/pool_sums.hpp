@@ -19,14 +19,14 @@ class PoolSums {
     const auto gpus = static_cast<double>(side.gpus);
     const double share = gpus / gpus_;
     const double weight = static_cast<double>(s.tensor) / gpus_a_worker_;
-    const double awake = side.price->awake().in_w();
+    const double active_idle = side.price->active_idle().in_w();
     const double used = totals.busy_us * 1e-6 / span_s_ / workers;
     utilization += share * used;
     fullest = std::max(fullest, used);
     busy_s += weight * (totals.busy_us * 1e-6);
-    idle_w += share * awake;
-    power_w += share * (awake + totals.joules / span_s_ / workers);
-    joules += awake * span_s_ * gpus + totals.joules * static_cast<double>(s.tensor);
+    idle_w += share * active_idle;
+    power_w += share * (active_idle + totals.joules / span_s_ / workers);
+    joules += active_idle * span_s_ * gpus + totals.joules * static_cast<double>(s.tensor);
     parts.add(totals.parts, weight);
   }
 

@@ -23,11 +23,11 @@ double computing_share(const ReplicatedTimeline& run) {
 }
 
 /// The driver holds averages of power, so kernels may take what waiting leaves of a limit:
-///   awake + (limit - awake) / computing
-/// Guess: it averages over a step or more, and a collective's kernel that spins draws no more than an awake board.
+///   active-idle + (limit - active-idle) / computing
+/// Guess: it averages over a step or more, and a collective's kernel that spins draws no more than an active-idle board.
 Watts power_budget(Watts limit, const GpuSpec& gpu, double computing, const CostProfile& profile) {
-  const Watts awake = cost::waiting_power(gpu, profile);
-  return awake + (limit - awake) / computing;
+  const Watts active_idle = cost::waiting_power(gpu, profile);
+  return active_idle + (limit - active_idle) / computing;
 }
 
 /// How batches reach the GPUs.
@@ -237,7 +237,7 @@ DriverCalls driver_calls_of(const ResolvedJob& job, const ReplicatedRun& run,
 std::string device_work_name(const DeviceTime& time) {
   switch (time.work) {
     case DeviceWork::Flatten:
-      return "flatten for exchange";
+      return "flatten for communication";
     case DeviceWork::Broadcast:
       return "broadcast";
     case DeviceWork::Reduce:

@@ -35,20 +35,20 @@ constexpr double kLatestArrival = 1e11;
 
 struct PrecisionWord {
   std::string_view word;
-  ProductFormat products;
+  GemmFormat gemms;
   ExpertFormat experts;
 };
 constexpr std::array<PrecisionWord, 9> kPrecisions = {{
-    {"bf16", ProductFormat::Half, ExpertFormat::Half},
-    {"fp16", ProductFormat::Half, ExpertFormat::Half},
-    {"fp8", ProductFormat::Fp8, ExpertFormat::Fp8},
-    {"fp8_block", ProductFormat::Fp8Block, ExpertFormat::Fp8Block},
-    {"nvfp4", ProductFormat::Fp4, ExpertFormat::Fp4},
-    // Mixtures kept in mxfp4 keep all else in 16 bits (OpenAI, gpt-oss model card, 2025).
-    {"mxfp4", ProductFormat::Half, ExpertFormat::Fp4Weights},
-    {"int8", ProductFormat::Int8, ExpertFormat::Fp8},
-    {"int8_wo", ProductFormat::Int8Weights, ExpertFormat::Half},
-    {"int4_wo", ProductFormat::Int4Weights, ExpertFormat::Int4Weights},
+    {"bf16", GemmFormat::Half, ExpertFormat::Half},
+    {"fp16", GemmFormat::Half, ExpertFormat::Half},
+    {"fp8", GemmFormat::Fp8, ExpertFormat::Fp8},
+    {"fp8_block", GemmFormat::Fp8Block, ExpertFormat::Fp8Block},
+    {"nvfp4", GemmFormat::Fp4, ExpertFormat::Fp4},
+    // MoE networks kept in mxfp4 keep all else in 16 bits (OpenAI, gpt-oss model card, 2025).
+    {"mxfp4", GemmFormat::Half, ExpertFormat::Fp4Weights},
+    {"int8", GemmFormat::Int8, ExpertFormat::Fp8},
+    {"int8_wo", GemmFormat::Int8Weights, ExpertFormat::Half},
+    {"int4_wo", GemmFormat::Int4Weights, ExpertFormat::Int4Weights},
 }};
 
 ServedFormats formats_of(const ServingJob& job) {
@@ -56,7 +56,7 @@ ServedFormats formats_of(const ServingJob& job) {
   for (const PrecisionWord& p : kPrecisions) {
     words.emplace_back(p.word);
     if (to_lower(job.precision) != p.word) continue;
-    ServedFormats formats{p.products, p.experts, false};
+    ServedFormats formats{p.gemms, p.experts, false};
     const std::string kv = to_lower(job.kv_precision);
     if (kv == "fp8" || kv == "int8") {
       formats.fp8_cache = true;
@@ -139,8 +139,8 @@ ServedFigure figure(double value, double slow, double fast, double half_width) {
 
 ServedLatency latency(const serve::Samples& at, const serve::Samples& slow,
                       const serve::Samples& fast) {
-  const serve::Spread s = serve::spread_of(at), u = serve::spread_of(slow),
-                      l = serve::spread_of(fast);
+  const serve::Uncertainty s = serve::uncertainty_of(at), u = serve::uncertainty_of(slow),
+                           l = serve::uncertainty_of(fast);
   return {figure(s.mean, u.mean, l.mean, s.mean_half_width),
           figure(s.p50, u.p50, l.p50, s.p50_half_width),
           figure(s.p90, u.p90, l.p90, s.p90_half_width),
@@ -189,11 +189,11 @@ ServedFormats Served::State::formats_on(const GpuSpec& gpu) {
     assumptions.emplace_back("activations of mxfp4 experts in mxfp8, which this board multiplies");
   }
   // Engines keep what a board cannot multiply and widen it (vLLM, quantization/utils/marlin_utils_fp8.py: "weight-only FP8").
-  const ProductFormat asked = formats.products;
-  const bool is_fp4 = asked == ProductFormat::Fp4;
-  if ((is_fp4 || asked == ProductFormat::Fp8 || asked == ProductFormat::Fp8Block) &&
+  const GemmFormat asked = formats.gemms;
+  const bool is_fp4 = asked == GemmFormat::Fp4;
+  if ((is_fp4 || asked == GemmFormat::Fp8 || asked == GemmFormat::Fp8Block) &&
       !gpu.find_peak(math_of(asked), MathUnit::TensorCore)) {
-    formats.products = is_fp4 ? ProductFormat::Int4Weights : ProductFormat::Int8Weights;
+    formats.gemms = is_fp4 ? GemmFormat::Int4Weights : GemmFormat::Int8Weights;
     assumptions.push_back(
         fmt::format("weights alone in {} bits: {} multiplies none such", is_fp4 ? 4 : 8, gpu.id));
   }
@@ -321,8 +321,8 @@ void Served::State::add_hardware(std::vector<InputRecord>& records, const Servin
   records.push_back(hardware.cost_record());
 }
 
-ServingAnswer Served::State::begin_answer(const ServingLoad& load) const {
-  ServingAnswer a;
+ServingReport Served::State::begin_report(const ServingLoad& load) const {
+  ServingReport a;
   const ModelSharing& s = main.served.sharing;
   a.network = job.network;
   a.gpu = main.gpu;
@@ -358,18 +358,18 @@ ServingAnswer Served::State::begin_answer(const ServingLoad& load) const {
   return a;
 }
 
-void Served::State::add_static(ServingAnswer& a, const ServingLoad& load) {
+void Served::State::add_static(ServingReport& a, const ServingLoad& load) {
   serve::StaticBatch batch;
   batch.inputs.assign(static_cast<std::size_t>(*load.batch), load.input);
   batch.output = load.output;
   std::optional<std::int64_t> budget = job.tokens_per_step;
   serve::StaticResult r = serve::run_static(*main.price, batch, budget);
-  const double spread = correct_spread(r.whole_log_sd) / r.whole_log_sd;
+  const double uncertainty = correct_uncertainty(r.whole_log_sd) / r.whole_log_sd;
   const double token_part = r.whole_ms - r.first_ms;
   r.first_ms *= factors.prompt_factor;
   r.token_ms *= factors.token_factor;
   r.whole_ms = r.first_ms + token_part * factors.token_factor;
-  for (double* sd : {&r.first_log_sd, &r.token_log_sd, &r.whole_log_sd}) *sd *= spread;
+  for (double* sd : {&r.first_log_sd, &r.token_log_sd, &r.whole_log_sd}) *sd *= uncertainty;
   a.first_ms = alike(r.first_ms, r.first_log_sd);
   a.token_ms = alike(r.token_ms, r.token_log_sd);
   const auto of_step = [&](double ms) {
@@ -395,9 +395,9 @@ void Served::State::add_static(ServingAnswer& a, const ServingLoad& load) {
   for (std::size_t i = 0; i < serve::kStepParts; ++i)
     a.shares.emplace_back(to_string(static_cast<serve::StepPart>(i)), parts.seconds[i] / busy);
   a.guessed_share = parts.guessed / busy;
-  const double awake = main.price->awake().in_w();
-  a.power_w = awake + parts.joules / busy;
-  a.idle_power_w = awake;
+  const double active_idle = main.price->active_idle().in_w();
+  a.power_w = active_idle + parts.joules / busy;
+  a.idle_power_w = active_idle;
   // Of the times that are printed: the parts are those of the middle token for all.
   a.energy_j_per_token =
       a.power_w * static_cast<double>(main.served.sharing.gpus()) * (r.whole_ms * 1e-3) / tokens;
@@ -439,16 +439,16 @@ serve::RunResult Served::State::simulate(const ServingLoad& load, double factor,
   return serve::run(pool, *source, run);
 }
 
-void Served::State::add_simulated(ServingAnswer& a, const ServingLoad& load, bool keeps) {
+void Served::State::add_simulated(ServingReport& a, const ServingLoad& load, bool keeps) {
   const auto log_sd_of = [](const serve::WorkerTotals& t) {
-    return t.busy_us > 0 ? t.spread_us / t.busy_us : 0;
+    return t.busy_us > 0 ? t.sd_us / t.busy_us : 0;
   };
   double expected_sd = 1;  // of the answer; without a measurement's own spread, any will do
   if (correction && correction->log_sd > 0) {
     factors.prompt_factor = factors.token_factor = 1;
     expected_sd = std::max(1e-6, log_sd_of(simulate(load, 1, nullptr).totals));
   }
-  const double left = correct_spread(expected_sd) / expected_sd;
+  const double left = correct_uncertainty(expected_sd) / expected_sd;
   const serve::RunResult r = simulate(load, 1, keeps ? &a.served : nullptr);
   const serve::WorkerTotals& t = r.totals;
   a.log_sd = left * log_sd_of(t);
@@ -470,10 +470,10 @@ void Served::State::add_simulated(ServingAnswer& a, const ServingLoad& load, boo
   a.frontend_ms = engine.frontend.in_ms();
   for (ServedLatency* seen : {&a.first_ms, &a.whole_ms}) {
     for (ServedFigure* f : {&seen->mean, &seen->p50, &seen->p90, &seen->p99}) {
-      const double spread = std::exp(kNinety * engine.host_log_sd);
+      const double uncertainty = std::exp(kNinety * engine.host_log_sd);
       f->interval.value += a.frontend_ms;
-      f->interval.low += a.frontend_ms / spread;
-      f->interval.high += a.frontend_ms * spread;
+      f->interval.low += a.frontend_ms / uncertainty;
+      f->interval.high += a.frontend_ms * uncertainty;
     }
   }
   a.requests = r.requests;
@@ -518,7 +518,7 @@ void Served::State::add_simulated(ServingAnswer& a, const ServingLoad& load, boo
     a.limited_by = a.cache_use > 0.85 ? "KV memory" : "queue";
   else if (share(serve::StepPart::Host) > 0.3)
     a.limited_by = "host";
-  else if (share(serve::StepPart::Exchanges) > 0.35)
+  else if (share(serve::StepPart::Communications) > 0.35)
     a.limited_by = "network";
   else
     a.limited_by =
@@ -577,11 +577,11 @@ Served::Served(const ServingJob& job, const Place& place, const Hardware& hardwa
 Served::~Served() = default;
 Served::Served(Served&&) noexcept = default;
 
-ServingAnswer Served::answer(const ServingLoad& load, bool keeps_requests) {
+ServingReport Served::report(const ServingLoad& load, bool keeps_requests) {
   State& s = *state_;
   s.check_load(load);
   if (!load.disaggregate.empty()) s.use_disaggregation(load.disaggregate);
-  ServingAnswer a = s.begin_answer(load);
+  ServingReport a = s.begin_report(load);
   if (!a.fits) return a;
   if (load.batch)
     s.add_static(a, load);

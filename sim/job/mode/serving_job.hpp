@@ -65,7 +65,7 @@ struct ServedLatency {
   ServedFigure mean, p50, p90, p99;
 };
 
-struct ServingAnswer {
+struct ServingReport {
   std::string network, gpu, machine, engine;
   std::int64_t gpus = 1, replicas = 1, tensor = 1, pipeline = 1, experts = 1, data = 1;
   serve::ServedMemory memory;
@@ -105,7 +105,7 @@ struct ServedCorrection {
   /// On times of steps, of prompts and of single tokens, that make the answer the measured one.
   double prompt_factor = 1, token_factor = 1;
   double log_sd = 0.02;
-  bool is_met = true;  ///< else no factor from 1/5 to 5 does; the nearest is told
+  bool is_met = true;  ///< else no factor from 1/5 to 5 does; the nearest is reported
 };
 
 /// Throws InputError: `network` is no language model, or `where` has more tokens than its context.
@@ -121,12 +121,12 @@ class Served {
   Served(Served&&) noexcept;
 
   /// What fits, and what the load meets. Throws InputError: lengths over the network's context, contradictions.
-  [[nodiscard]] ServingAnswer answer(const ServingLoad& load, bool keeps_requests = false);
+  [[nodiscard]] ServingReport report(const ServingLoad& load, bool keeps_requests = false);
   /// The highest rate whose p90 of times stays within both limits (ms; nothing: no limit), to 2 %, and which the GPUs complete where
   /// all requests wait; an answer at that rate. Rate 0: none does.
   struct Found {
     double per_second = 0;
-    ServingAnswer answer;
+    ServingReport report;
   };
   [[nodiscard]] Found find_rate(ServingLoad load, std::optional<double> first_ms,
                                 std::optional<double> token_ms);
@@ -138,7 +138,7 @@ class Served {
   [[nodiscard]] Interval rate_interval(const ServingLoad& load, std::optional<double> first_ms,
                                        std::optional<double> token_ms, const Found& found);
 
-  /// Factors that make the means of an answer the measured ones. Throws InputError as `answer` does, and where it does not fit.
+  /// Factors that make the means of an answer the measured ones. Throws InputError as `report` does, and where it does not fit.
   [[nodiscard]] ServedCorrection fit(const ServedMeasurement& measured);
   /// Answers from now on are corrected by what was measured of the same network and engine, here (other loads) or elsewhere:
   ///   ln factor = c s^2 / (s^2 + m^2) ln of the fitted one,  s' = s sqrt(1 - c^2 s^2 / (s^2 + m^2))

@@ -68,7 +68,7 @@ double Served::rate_within(ServingLoad load, std::optional<double> first_ms,
   load.trace.reset();
   const auto meets = [&](double rate) {
     load.per_second = rate;
-    const ServingAnswer a = answer(load);
+    const ServingReport a = report(load);
     return a.fits && (!first_ms || a.first_ms.p90.interval.value <= *first_ms) &&
            (!token_ms || a.token_ms.p90.interval.value <= *token_ms);
   };
@@ -93,15 +93,15 @@ Served::Found Served::find_rate(ServingLoad load, std::optional<double> first_ms
   load.trace.reset();
   load.per_second = found.per_second > 0 ? found.per_second : 0.01;
   load.intervals = true;
-  found.answer = answer(load);
+  found.report = report(load);
   return found;
 }
 
 Interval Served::rate_interval(const ServingLoad& load, std::optional<double> first_ms,
                                std::optional<double> token_ms, const Found& found) {
-  const double rate = found.per_second, spread = kNinety * found.answer.log_sd;
-  const double slow = rate_within(load, first_ms, token_ms, spread);
-  const double fast = rate_within(load, first_ms, token_ms, -spread);
+  const double rate = found.per_second, uncertainty = kNinety * found.report.log_sd;
+  const double slow = rate_within(load, first_ms, token_ms, uncertainty);
+  const double fast = rate_within(load, first_ms, token_ms, -uncertainty);
   const double least = rate / 1e3;  // where slower steps leave none
   return {rate, std::max(least, std::min(slow, rate)), std::max(fast, rate)};
 }
@@ -123,11 +123,11 @@ ServedCorrection Served::fit(const ServedMeasurement& measured) {
   ServedCorrection tried;
   tried.log_sd = 0;
   s.correction_share = 1;
-  const auto answer_with = [&](double prompt, double token) {
+  const auto report_with = [&](double prompt, double token) {
     tried.prompt_factor = prompt;
     tried.token_factor = token;
     s.correction = tried;
-    return answer(load);
+    return report(load);
   };
   constexpr double kMost = 5;
   const auto solve = [&](double target, const auto& value_at) {
@@ -139,7 +139,7 @@ ServedCorrection Served::fit(const ServedMeasurement& measured) {
     }
     return std::sqrt(low * high);
   };
-  const ServingAnswer plain = answer_with(1, 1);
+  const ServingReport plain = report_with(1, 1);
   if (!plain.fits)
     throw InputError("--measured", "a run of what does not fit here",
                      "a place with " + plain.change);
@@ -148,14 +148,14 @@ ServedCorrection Served::fit(const ServedMeasurement& measured) {
     found.is_met = true;
     if (measured.token_ms) {
       found.token_factor = solve(*measured.token_ms, [&](double factor) {
-        return answer_with(measured.first_ms ? found.prompt_factor : factor, factor)
+        return report_with(measured.first_ms ? found.prompt_factor : factor, factor)
             .token_ms.mean.interval.value;
       });
       if (!measured.first_ms) found.prompt_factor = found.token_factor;
     }
     if (measured.first_ms) {
       found.prompt_factor = solve(*measured.first_ms, [&](double factor) {
-        return answer_with(factor, measured.token_ms ? found.token_factor : factor)
+        return report_with(factor, measured.token_ms ? found.token_factor : factor)
             .first_ms.mean.interval.value;
       });
       if (!measured.token_ms) found.token_factor = found.prompt_factor;

@@ -40,7 +40,7 @@ struct Served::State {
   serve::WorkerLimits factors;  ///< of steps; its other fields are not read
 
   /// Spread of ln(measured / predicted) after the correction, and the factors that go with it.
-  double correct_spread(double log_sd) {
+  double correct_uncertainty(double log_sd) {
     factors.prompt_factor = factors.token_factor = std::exp(fixed_ln_factor);
     if (!correction) return log_sd;
     const double v = log_sd * log_sd, known = v / (v + std::pow(correction->log_sd, 2));
@@ -70,9 +70,9 @@ struct Served::State {
                                     double time_factor) const;
   void check_load(const ServingLoad& load) const;
   void add_hardware(std::vector<InputRecord>& records, const ServingLoad& load) const;
-  ServingAnswer begin_answer(const ServingLoad& load) const;
-  void add_static(ServingAnswer& answer, const ServingLoad& load);
-  void add_simulated(ServingAnswer& answer, const ServingLoad& load, bool keeps);
+  ServingReport begin_report(const ServingLoad& load) const;
+  void add_static(ServingReport& report, const ServingLoad& load);
+  void add_simulated(ServingReport& report, const ServingLoad& load, bool keeps);
   serve::RunResult simulate(const ServingLoad& load, double factor,
                             std::vector<serve::Request>* kept) const;
   /// Requests a second that are completed while all wait at once, between the first and the last tenth of ten rounds of what may

@@ -94,7 +94,7 @@ std::string describe_layout(const TransformerLayout& l) {
   return text;
 }
 
-/// One pipeline of healthy nodes tells all: sharded steps are told of clusters of one kind of node only.
+/// One pipeline of healthy nodes tells all: sharded steps are reported of clusters of one kind of node only.
 void refuse_unlike_nodes(const Fabric& fabric, const std::string& file) {
   const ClusterGroup& first = fabric.group_of(FabricNodeId{0});
   for (std::uint32_t n = 0; n < fabric.num_nodes(); ++n) {
@@ -161,7 +161,7 @@ FoundTransformer find_transformer(const std::string& network) {
 
 }  // namespace
 
-ShardedStep predict_sharded(const Job& job, const Place& place, const Sharded& division,
+ShardedStep predict_sharded(const Job& job, const Place& place, const Sharded& parallel_layout,
                             const Hardware& hardware) {
   FoundTransformer network = find_transformer(job.network);
   if (to_lower(place.gpu).starts_with("cpu:")) throw InputError("--gpu", place.gpu, "a GPU");
@@ -176,7 +176,7 @@ ShardedStep predict_sharded(const Job& job, const Place& place, const Sharded& d
                      .nodes = cluster.fabric.num_nodes(),
                      .nics = cluster.fabric.nics(),
                      .layout = network.layout,
-                     .software = hardware.specs().find_training_software(division.software)};
+                     .software = hardware.specs().find_training_software(parallel_layout.software)};
   result.assumptions = hardware.factors();
   result.assumptions.insert(result.assumptions.end(), cluster.assumptions.begin(),
                             cluster.assumptions.end());
@@ -185,7 +185,7 @@ ShardedStep predict_sharded(const Job& job, const Place& place, const Sharded& d
   }
   result.assumptions.insert(result.assumptions.end(), network.left_out.begin(),
                             network.left_out.end());
-  PlanOptions plan = division.plan;
+  PlanOptions plan = parallel_layout.plan;
   const std::int64_t asked =
       job.batch == kUsualBatch ? usual_batch(std::string(job.network)) : job.batch;
   if (asked != 1 && plan.micro_batch) {
@@ -228,7 +228,7 @@ ShardedStep predict_sharded(const Job& job, const Place& place, const Sharded& d
          .library = library,
          .cost = hardware.cost(),
          .precision = precision,
-         .fold = division.fold,
+         .fold = parallel_layout.fold,
          .optimizer = optimizer,
          .adapters = adapters,
          .gpu = &gpu,
@@ -236,7 +236,7 @@ ShardedStep predict_sharded(const Job& job, const Place& place, const Sharded& d
                                                   : std::nullopt});
   };
   result.prediction = predict_with(result.plan);
-  if (division.finds_largest_batch) {
+  if (parallel_layout.finds_largest_batch) {
     // As many micro-batches of any size: the global batch grows with them.
     constexpr std::int64_t kMostMicroBatch = 4096;
     result.largest_micro_batch =

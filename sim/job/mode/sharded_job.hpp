@@ -26,7 +26,7 @@ struct ShardedStep {
 /// Of the job counts: network, batch (sequences of a pass), accumulate, precision, optimizer, framework, sequence length,
 /// recompute, adapters, CUDA graphs; empty words: what such jobs usually do. Throws InputError naming the flag.
 [[nodiscard]] ShardedStep predict_sharded(const Job& job, const Place& place,
-                                          const Sharded& division, const Hardware& hardware);
+                                          const Sharded& parallel_layout, const Hardware& hardware);
 
 /// Sequences of all GPUs per second.
 [[nodiscard]] Interval samples_per_s(const ShardedStep& job);

@@ -15,15 +15,15 @@ namespace {
 
 bool is_core(const Op& op) { return op.name.starts_with("core"); }
 
-/// Everything but attention and the first of each two products. Source: torchtitan, parallelize_llama.py, counts products of
-/// a block in its order; of the packed product of queries, keys and values, the keys' small one is left out.
+/// Everything but attention and the first of each two GEMMs. Source: torchtitan, parallelize_llama.py, counts GEMMs of
+/// a block in its order; of the packed GEMM of queries, keys and values, the keys' small one is left out.
 bool is_cheap_or_second(const Op& op) {
   if (is_core(op)) return false;
   if (op.kind != OpKind::Linear) return true;
   return op.name == "attn.out" || op.name == "mlp.up";
 }
 
-/// A layer's own norms, and what lies between the products of experts.
+/// A layer's own norms, and what lies between the GEMMs of experts.
 bool is_norm_or_activation(const Op& op) {
   return op.kind == OpKind::LayerNorm || op.name.starts_with("experts.act") ||
          op.name.starts_with("experts.clamp");
@@ -33,7 +33,7 @@ bool is_norm_or_activation(const Op& op) {
   switch (selective) {
     case SelectiveRecompute::AttentionCore:
       return is_core(op);
-    case SelectiveRecompute::OtherProducts:
+    case SelectiveRecompute::OtherGemms:
       return is_cheap_or_second(op);
     case SelectiveRecompute::NormsAndActivations:
       return is_norm_or_activation(op);
@@ -64,8 +64,8 @@ class PiecePricer {
     }
     add_loss(loss.forward, piece_.forward);
     add_loss(loss.backward, piece_.backward);
-    add_exchanges(collectives.forward, piece_.forward);
-    add_exchanges(collectives.backward, piece_.backward);
+    add_communications(collectives.forward, piece_.forward);
+    add_communications(collectives.backward, piece_.backward);
     if (c_.software.adds_gradients && c_.plan.micro_batches() > 1) add_gradients(step);
     return std::move(piece_);
   }
@@ -126,8 +126,8 @@ class PiecePricer {
       ProgramOp copy = op;
       copy.dispatch = dispatch(op.dispatch, network_op.name.starts_with("experts."));
       if (is_bias_of_experts(network_op)) copy.dispatch *= launched_experts();
-      copy.waits_for_gpu = copy.waits_for_gpu || (!backward && is_sorting(network_op) &&
-                                                  c_.software.mixture.reads_counts);
+      copy.waits_for_gpu = copy.waits_for_gpu ||
+                           (!backward && is_sorting(network_op) && c_.software.moe.reads_counts);
       copy.first_kernel = static_cast<std::uint32_t>(pass.program.kernels.size());
       copy.num_kernels = 0;
       for (std::uint32_t k = 0; k < op.num_kernels; ++k) {
@@ -137,13 +137,13 @@ class PiecePricer {
                           priced.choices[kernel.op].candidate->kernels[kernel.kernel])) {
           continue;
         }
-        if (is_sorting(network_op) && c_.software.mixture.sorts_twice && c_.plan.expert > 1) {
+        if (is_sorting(network_op) && c_.software.moe.sorts_twice && c_.plan.expert > 1) {
           kernel.duration *= 2.0;
         }
         // Weights are cast in a step's first micro-batch alone.
         const bool casts_weight = !backward && op.num_kernels == 3 && k == 0;
-        const bool is_product = network_op.kind == OpKind::MatMul && !is_core(network_op);
-        if ((is_product && !casts_weight) || is_bias_of_experts(network_op)) {
+        const bool is_gemm = network_op.kind == OpKind::MatMul && !is_core(network_op);
+        if ((is_gemm && !casts_weight) || is_bias_of_experts(network_op)) {
           kernel.more_launch += launches_of_experts();
         }
         ++copy.num_kernels;
@@ -175,15 +175,15 @@ class PiecePricer {
     return is_graph ? Seconds() : time;
   }
 
-  // Mixtures.
+  // MoE networks.
 
   /// Where tokens are sorted by expert, or their gradients back.
   [[nodiscard]] static bool is_sorting(const Op& op) {
     return op.name == "experts.permute" || op.name == "experts.permute bwd";
   }
-  /// An activation that runs in the products around it, or the cast of what it gives.
+  /// An activation that runs in the GEMMs around it, or the cast of what it gives.
   [[nodiscard]] bool is_fused_away(const Op& op, const Kernel& kernel) const {
-    if (!c_.software.mixture.fuses_activation) return false;
+    if (!c_.software.moe.fuses_activation) return false;
     for (const std::string_view part : {"experts.act", "experts.clamp", "experts.bias"}) {
       if (op.name.starts_with(part)) return true;
     }
@@ -192,7 +192,7 @@ class PiecePricer {
   }
   /// Experts of a rank, where each is launched by itself.
   [[nodiscard]] double launched_experts() const {
-    const double each = c_.software.mixture.launches_per_expert;
+    const double each = c_.software.moe.launches_per_expert;
     if (each <= 0 || !c_.layout.experts || whole_step_is_graph()) return 1;
     return each * static_cast<double>(c_.layout.experts->count / c_.plan.expert);
   }
@@ -206,10 +206,10 @@ class PiecePricer {
   }
   /// The router's choice and what gets the tokens on their way, a number per token and expert.
   void add_routing(const NetworkGraph& step, bool backward, PassCost& pass) {
-    const MixtureProgram& m = c_.software.mixture;
+    const MoeProgram& m = c_.software.moe;
     const double ops = backward ? m.router_backward_ops : m.router_ops;
-    const double exchange =
-        c_.plan.expert > 1 ? (backward ? m.exchange_backward_ops : m.exchange_ops) : 0.0;
+    const double communication =
+        c_.plan.expert > 1 ? (backward ? m.communication_backward_ops : m.communication_ops) : 0.0;
     const auto gates = std::find_if(step.ops().begin(), step.ops().end(),
                                     [](const Op& op) { return op.name == "router.softmax"; });
     if (gates == step.ops().end()) return;
@@ -218,12 +218,12 @@ class PiecePricer {
     const auto& host = c_.framework.host;
     const Seconds each = backward ? host.dispatch_per_backward_op : host.dispatch_per_op;
     const Pass when = backward ? Pass::Backward : Pass::Forward;
-    for (int i = 0; i < static_cast<int>(ops + exchange); ++i) {
+    for (int i = 0; i < static_cast<int>(ops + communication); ++i) {
       add_elementwise(pass, when, dispatch(each, false), elements, Bytes(4), Bytes(4));
     }
   }
 
-  /// Of the board, over its awake power.
+  /// Of the board, over its active-idle power.
   [[nodiscard]] Joules energy(const Kernel& kernel, const cost::KernelEstimate& estimate) const {
     if (!(estimate.duration > Seconds(0))) return {};
     return active_power(power_causes(kernel, estimate, board_, scales_), c_.gpu, c_.cost) *
@@ -250,43 +250,44 @@ class PiecePricer {
     }
   }
 
-  /// What products do not hide of an exchange in as many pieces as there are ranks: the first piece, and what outlasts
-  /// the `products` beside it.
-  [[nodiscard]] Seconds exposed(Seconds exchange, Seconds products) const {
+  /// What GEMMs do not hide of a collective in as many pieces as there are ranks: the first piece, and what outlasts
+  /// the `gemms` beside it.
+  [[nodiscard]] Seconds exposed(Seconds communication, Seconds gemms) const {
     const double first = 1.0 / static_cast<double>(c_.plan.tensor);
-    return exchange * first + max(exchange * (1 - first) - products, Seconds());
+    return communication * first + max(communication * (1 - first) - gemms, Seconds());
   }
 
-  [[nodiscard]] GroupExchange exchange(const ShardCollective& one) const {
+  [[nodiscard]] GroupCommunication communication(const ShardCollective& one) const {
     const Bytes whole = (one.is_wide ? Bytes(4) : c_.element()) * one.elements;
-    if (one.group != ShardGroup::Expert || !c_.software.mixture.sends_once) {
-      return c_.grid.exchange(one.group, one.exchange, whole);
+    if (one.group != ShardGroup::Expert || !c_.software.moe.sends_once) {
+      return c_.grid.communication(one.group, one.communication, whole);
     }
-    return c_.grid.exchange_tokens(whole, static_cast<double>(c_.layout.experts->per_token));
+    return c_.grid.communication_tokens(whole, static_cast<double>(c_.layout.experts->per_token));
   }
-  /// What the kernels of another micro-batch, of the same pass, do not hide of an exchange, and what they take longer
-  /// for its SMs. The exchanges of a pass share its kernels evenly.
-  [[nodiscard]] Seconds exposed_beside_kernels(Seconds exchange, const PassCost& pass) const {
-    constexpr double kExchanges = 2;  // out and back
-    const double sms = c_.software.mixture.hidden_exchange_sms;
-    if (sms <= 0 || c_.plan.micro_batches() < 2) return exchange;
-    const Seconds hidden = min(exchange, pass.kernels / kExchanges);
-    return exchange - hidden + hidden * std::min(1.0, sms / c_.gpu.sm_count);
+  /// What the kernels of another micro-batch, of the same pass, do not hide of a collective, and what they take longer
+  /// for its SMs. The collectives of a pass share its kernels evenly.
+  [[nodiscard]] Seconds exposed_beside_kernels(Seconds communication, const PassCost& pass) const {
+    constexpr double kCommunications = 2;  // out and back
+    const double sms = c_.software.moe.hidden_communication_sms;
+    if (sms <= 0 || c_.plan.micro_batches() < 2) return communication;
+    const Seconds hidden = min(communication, pass.kernels / kCommunications);
+    return communication - hidden + hidden * std::min(1.0, sms / c_.gpu.sm_count);
   }
 
-  void add_exchanges(const std::vector<ShardCollective>& collectives, PassCost& pass) {
+  void add_communications(const std::vector<ShardCollective>& collectives, PassCost& pass) {
     const bool hides = c_.software.overlaps_tensor && c_.plan.sequence_parallel;
-    const Seconds products = (pass.kernels - pass.attention) /
-                             static_cast<double>(std::max<std::size_t>(1, collectives.size()));
+    const Seconds gemms = (pass.kernels - pass.attention) /
+                          static_cast<double>(std::max<std::size_t>(1, collectives.size()));
     for (const ShardCollective& one : collectives) {
-      const GroupExchange exchanged = exchange(one);
-      pass.mix.active += exchanged.energy(c_.gpu, c_.cost);
-      Seconds time = exchanged.time;
+      const GroupCommunication communicated = communication(one);
+      pass.mix.active += communicated.energy(c_.gpu, c_.cost);
+      Seconds time = communicated.time;
       Seconds& sum = one.group == ShardGroup::Tensor    ? pass.tensor
                      : one.group == ShardGroup::Context ? pass.context
                                                         : pass.expert;
-      if (hides && one.group == ShardGroup::Tensor && !one.is_wide) time = exposed(time, products);
-      if (one.exchange == ShardExchange::Ring) time = max(time - pass.attention, Seconds());
+      if (hides && one.group == ShardGroup::Tensor && !one.is_wide) time = exposed(time, gemms);
+      if (one.communication == ShardCommunication::Ring)
+        time = max(time - pass.attention, Seconds());
       if (one.group == ShardGroup::Expert) time = exposed_beside_kernels(time, pass);
       if (!(time > Seconds())) continue;
       sum += time;
@@ -315,16 +316,16 @@ class PiecePricer {
 
   /// Norms whose input is cast to fp32 before: the copy, what the norm reads more; its gradient in fp32 and cast back.
   void add_wide_copies(const NetworkGraph& step) {
-    const Bytes narrow = c_.element(), wide = Bytes(4), more = wide - narrow;
+    const Bytes low_precision = c_.element(), wide = Bytes(4), more = wide - low_precision;
     for (const Op& op : step.ops()) {
       if (op.kind != OpKind::LayerNorm || op.pass != Pass::Forward || op.forward) continue;
       const double elements =
           static_cast<double>(element_count(step.tensor(op.inputs.front()).shape));
       const auto& host = c_.framework.host;
-      add_elementwise(piece_.forward, Pass::Forward, host.dispatch_per_op, elements, narrow + more,
-                      wide);
+      add_elementwise(piece_.forward, Pass::Forward, host.dispatch_per_op, elements,
+                      low_precision + more, wide);
       add_elementwise(piece_.backward, Pass::Backward, host.dispatch_per_backward_op, elements,
-                      wide + more, narrow + more);
+                      wide + more, low_precision + more);
     }
   }
 
@@ -370,7 +371,7 @@ TransformerShard PassContext::shard() const {
   return shard;
 }
 
-Precision PassContext::product_format() const {
+Precision PassContext::tensor_gemm_format() const {
   switch (precision) {
     case PrecisionMode::Fp8:
       return Precision::Fp8;

@@ -20,13 +20,13 @@ namespace tracecast {
 
 /// One pass of a piece of the network on one rank: what the host issues and how long each part takes alone.
 struct PassCost {
-  StepProgram program;  ///< kernels of the piece, then its exchanges, in one stream
+  StepProgram program;  ///< kernels of the piece, then its collectives, in one stream
   Seconds kernels{};    ///< all that compute
-  WorkMix mix{};        ///< of these; its energy is that of exchanges too
-  Seconds attention{};  ///< of these, those between the attention's products
+  WorkMix mix{};        ///< of these; its energy is that of collectives too
+  Seconds attention{};  ///< of these, those between the attention's GEMMs
   Seconds tensor{}, context{},
-      expert{};  ///< exchanges by group; what context parallelism hides is not in it
-  [[nodiscard]] Seconds exchanges() const { return tensor + context + expert; }
+      expert{};  ///< collectives by group; what context parallelism hides is not in it
+  [[nodiscard]] Seconds communications() const { return tensor + context + expert; }
 };
 
 /// A layer, the embedding or the head on one rank, for one micro-batch.
@@ -39,8 +39,7 @@ struct PieceCost {
   Bytes working{};   ///< what a layer that keeps only its input holds while it runs backward
   double flops = 0;  ///< executed, both passes
   double forward_macs = 0,
-         repeated_macs =
-             0;  ///< of products and attention; of the forward ones, those that run again
+         repeated_macs = 0;  ///< of GEMMs and attention; of the forward ones, those that run again
   std::vector<ErrorShare> errors;
 };
 
@@ -56,9 +55,8 @@ struct PassContext {
   PrecisionMode precision = PrecisionMode::Bf16;
   LowRankAdapters adapters{};           ///< that alone are trained
   [[nodiscard]] Bytes element() const;  ///< of activations
-  [[nodiscard]] Precision product_format() const;
-  [[nodiscard]] TransformerShard shard()
-      const;  ///< of the plan, as the program divides its products
+  [[nodiscard]] Precision tensor_gemm_format() const;
+  [[nodiscard]] TransformerShard shard() const;  ///< of the plan, as the program divides its GEMMs
 };
 
 /// A layer's kernels under a power limit, forward and backward, as if nothing came between.

@@ -31,7 +31,7 @@ struct ParallelPlan {
   std::int64_t micro_batch = 1, global_batch = 1;  ///< sequences
   std::int64_t tokens = 1;                         ///< of a sequence
   bool sequence_parallel = false;
-  Recompute recompute = Recompute::None;  ///< selective: attention between its products alone
+  Recompute recompute = Recompute::None;  ///< selective: attention between its GEMMs alone
   /// What data-parallel ranks share (Rajbhandari et al., arXiv 1910.02054): 1 optimizer states, 2 gradients too,
   /// 3 weights too.
   int zero = 0;

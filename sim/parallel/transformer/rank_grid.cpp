@@ -9,7 +9,7 @@
 
 namespace tracecast {
 
-Joules GroupExchange::energy(const GpuSpec& gpu, const CostProfile& cost) const {
+Joules GroupCommunication::energy(const GpuSpec& gpu, const CostProfile& cost) const {
   return collective_power(bytes, time, channels, gpu, cost) * time;
 }
 
@@ -57,8 +57,8 @@ RankGrid::Groups RankGrid::groups_on_first_node(Members members) const {
   return groups;
 }
 
-GroupExchange RankGrid::together(const Groups& groups, Collective what, Bytes bytes) const {
-  GroupExchange result;
+GroupCommunication RankGrid::together(const Groups& groups, Collective what, Bytes bytes) const {
+  GroupCommunication result;
   std::vector<CollectivePlan> plans;
   std::map<std::uint32_t, double> weight;
   for (const std::vector<Rank>& group : groups) {
@@ -104,7 +104,7 @@ std::vector<Rank> RankGrid::group_of(ShardGroup group, Place place) const {
   return ranks;
 }
 
-GroupExchange RankGrid::exchange_tokens(Bytes whole, double per_token) const {
+GroupCommunication RankGrid::communication_tokens(Bytes whole, double per_token) const {
   const auto share = [&](double parts) {
     return parts * (1 - std::pow(1 - 1 / parts, per_token)) / per_token;
   };
@@ -113,7 +113,8 @@ GroupExchange RankGrid::exchange_tokens(Bytes whole, double per_token) const {
   for (const Rank rank : group_of(ShardGroup::Expert, place_of(0))) {
     nodes.insert(fabric_.node_of(rank).index);
   }
-  if (nodes.size() == 1) return exchange(ShardGroup::Expert, ShardExchange::AllToAll, to_ranks);
+  if (nodes.size() == 1)
+    return communication(ShardGroup::Expert, ShardCommunication::AllToAll, to_ranks);
   const Groups within = groups_on_first_node([&](Place place) {
     std::vector<Rank> ranks = group_of(ShardGroup::Expert, place);
     std::erase_if(ranks, [&](Rank rank) { return fabric_.node_of(rank) != FabricNodeId{0}; });
@@ -125,29 +126,30 @@ GroupExchange RankGrid::exchange_tokens(Bytes whole, double per_token) const {
     std::erase_if(ranks, [&](Rank rank) { return rank.index % here != slot; });
     return ranks;
   });
-  const GroupExchange inside = together(within, Collective::AllToAll, to_ranks);
-  const GroupExchange outside =
+  const GroupCommunication inside = together(within, Collective::AllToAll, to_ranks);
+  const GroupCommunication outside =
       together(across, Collective::AllToAll, whole * share(static_cast<double>(nodes.size())));
   return inside.time < outside.time ? outside : inside;
 }
 
-GroupExchange RankGrid::exchange(ShardGroup group, ShardExchange what, Bytes whole) const {
+GroupCommunication RankGrid::communication(ShardGroup group, ShardCommunication what,
+                                           Bytes whole) const {
   const Groups groups = groups_on_first_node([&](Place place) { return group_of(group, place); });
   switch (what) {
-    case ShardExchange::AllReduce:
+    case ShardCommunication::AllReduce:
       return together(groups, Collective::AllReduce, whole);
-    case ShardExchange::ReduceScatter:
+    case ShardCommunication::ReduceScatter:
       return together(groups, Collective::ReduceScatter, whole);
-    case ShardExchange::AllGather:
-    case ShardExchange::Ring:
+    case ShardCommunication::AllGather:
+    case ShardCommunication::Ring:
       return together(groups, Collective::AllGather, whole);
-    case ShardExchange::AllToAll:
+    case ShardCommunication::AllToAll:
       return together(groups, Collective::AllToAll, whole);
   }
   return {};
 }
 
-GroupExchange RankGrid::send(Bytes message) const {
+GroupCommunication RankGrid::send(Bytes message) const {
   if (plan_.pipeline == 1) return {};
   const Groups pairs = groups_on_first_node([&](Place place) {
     if (place.pipeline + 1 >= plan_.pipeline) return std::vector<Rank>{};
@@ -158,7 +160,8 @@ GroupExchange RankGrid::send(Bytes message) const {
   return together(pairs, Collective::SendReceive, message);
 }
 
-GroupExchange RankGrid::reduce_gradients(Collective what, Bytes whole, std::int64_t ranks) const {
+GroupCommunication RankGrid::reduce_gradients(Collective what, Bytes whole,
+                                              std::int64_t ranks) const {
   const std::int64_t all = plan_.data * plan_.context;
   ranks = std::clamp<std::int64_t>(ranks, 1, all);
   if (ranks == 1) return {};
@@ -176,7 +179,7 @@ GroupExchange RankGrid::reduce_gradients(Collective what, Bytes whole, std::int6
   return together(groups, what, whole);
 }
 
-GroupExchange RankGrid::reduce_experts(Collective what, Bytes whole) const {
+GroupCommunication RankGrid::reduce_experts(Collective what, Bytes whole) const {
   if (plan_.expert_copies() == 1) return {};
   const Groups groups = groups_on_first_node([&](Place place) {
     std::vector<Rank> group;
@@ -189,7 +192,7 @@ GroupExchange RankGrid::reduce_experts(Collective what, Bytes whole) const {
   return together(groups, what, whole);
 }
 
-GroupExchange RankGrid::reduce_over_copies(Bytes part, std::int64_t sharing) const {
+GroupCommunication RankGrid::reduce_over_copies(Bytes part, std::int64_t sharing) const {
   const std::int64_t all = plan_.data * plan_.context;
   if (sharing >= all) return {};
   const Groups groups = groups_on_first_node([&](Place place) {
@@ -205,7 +208,7 @@ GroupExchange RankGrid::reduce_over_copies(Bytes part, std::int64_t sharing) con
   return together(groups, Collective::AllReduce, part);
 }
 
-GroupExchange RankGrid::tie_embeddings(Bytes whole) const {
+GroupCommunication RankGrid::tie_embeddings(Bytes whole) const {
   if (plan_.pipeline == 1) return {};
   const Groups pairs = groups_on_first_node([&](Place place) {
     if (place.pipeline != 0) return std::vector<Rank>{};

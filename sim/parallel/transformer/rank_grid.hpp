@@ -12,16 +12,16 @@
 namespace tracecast {
 
 /// One of the ways ranks talk in a step.
-struct GroupExchange {
+struct GroupCommunication {
   Seconds time{};
   int channels = 0;  ///< thread blocks that a collective keeps busy on each GPU
   Bytes bytes{};     ///< that an edge carries
-  /// Of one board, over its awake power.
+  /// Of one board, over its active-idle power.
   [[nodiscard]] Joules energy(const GpuSpec& gpu, const CostProfile& cost) const;
 };
 
 /// The ranks of a plan on a fabric, and what their collectives take. Groups that talk at the same time and share links,
-/// those with a rank on the node of rank 0, are told together: each gets its share of every link,
+/// those with a rank on the node of rank 0, are reported together: each gets its share of every link,
 ///   time = latency + bytes / min(rate cap, min over links of bandwidth / sum of weights)
 class RankGrid {
  public:
@@ -30,24 +30,25 @@ class RankGrid {
       : plan_(plan), fabric_(fabric), library_(library) {}
 
   /// Of `whole` bytes (one rank's gathered buffer) inside a layer.
-  [[nodiscard]] GroupExchange exchange(ShardGroup group, ShardExchange what, Bytes whole) const;
+  [[nodiscard]] GroupCommunication communication(ShardGroup group, ShardCommunication what,
+                                                 Bytes whole) const;
   /// Tokens to their experts or back, `whole` with a copy for each of a token's `per_token` experts. A rank gets one, and
   /// copies it to its experts; a node gets one, at the rank of the same place there, which hands it on while others
   /// arrive: of P parts and k experts those that get any are, routed evenly,
   ///   P (1 - (1 - 1 / P)^k)
   /// and the longer of both ways counts. Source: DeepEP, README (normal kernels, NVLink and RDMA).
-  [[nodiscard]] GroupExchange exchange_tokens(Bytes whole, double per_token) const;
+  [[nodiscard]] GroupCommunication communication_tokens(Bytes whole, double per_token) const;
   /// Activations of a micro-batch from a stage to the next, all ranks of a node at once.
-  [[nodiscard]] GroupExchange send(Bytes message) const;
+  [[nodiscard]] GroupCommunication send(Bytes message) const;
   /// Among the ranks that hold the same part of the network (data and context parallel), or the first `ranks` of them.
-  [[nodiscard]] GroupExchange reduce_gradients(Collective what, Bytes whole,
-                                               std::int64_t ranks) const;
+  [[nodiscard]] GroupCommunication reduce_gradients(Collective what, Bytes whole,
+                                                    std::int64_t ranks) const;
   /// Among copies of sharing groups: every `sharing`-th of the data-parallel ranks.
-  [[nodiscard]] GroupExchange reduce_over_copies(Bytes part, std::int64_t sharing) const;
+  [[nodiscard]] GroupCommunication reduce_over_copies(Bytes part, std::int64_t sharing) const;
   /// Gradients of a rank's experts, or their weights back, among the ranks that hold the same ones.
-  [[nodiscard]] GroupExchange reduce_experts(Collective what, Bytes whole) const;
+  [[nodiscard]] GroupCommunication reduce_experts(Collective what, Bytes whole) const;
   /// First and last stage add up the gradients of the table they share.
-  [[nodiscard]] GroupExchange tie_embeddings(Bytes whole) const;
+  [[nodiscard]] GroupCommunication tie_embeddings(Bytes whole) const;
 
  private:
   struct Place {
@@ -63,7 +64,8 @@ class RankGrid {
   /// Groups, as `members` names that of a place, of all ranks on the first node.
   template <class Members>
   [[nodiscard]] Groups groups_on_first_node(Members members) const;
-  [[nodiscard]] GroupExchange together(const Groups& groups, Collective what, Bytes bytes) const;
+  [[nodiscard]] GroupCommunication together(const Groups& groups, Collective what,
+                                            Bytes bytes) const;
 
   const ParallelPlan& plan_;
   const Fabric& fabric_;

@@ -12,9 +12,9 @@ using Task = MultiRankProgram::Task;
 
 class ShardedBuilder {
  public:
-  ShardedBuilder(const ShardedProblem& problem, double stretch) : p_(problem), stretch_(stretch) {
+  ShardedBuilder(const ShardedProblem& problem, double slice) : p_(problem), slice_(slice) {
     compute_ = program_.add_stream();
-    exchange_ = program_.add_stream();
+    communication_ = program_.add_stream();
   }
 
   ShardedRun run() {
@@ -25,18 +25,18 @@ class ShardedBuilder {
     const MultiRankRun run(program_);
     return {.makespan = run.time(),
             .compute = run.busy_of(compute_),
-            .exchange = run.busy_of(exchange_)};
+            .communication = run.busy_of(communication_)};
   }
 
  private:
   Task kernels(Seconds time) {
-    const Task task = program_.add({.action = Action::Kernel}, compute_, time * stretch_);
+    const Task task = program_.add({.action = Action::Kernel}, compute_, time * slice_);
     done_.push_back(task);
     return task;
   }
   /// Waits until the pass so many passes back has let go of its unit.
   Task gather(Seconds time, std::size_t passes_back) {
-    const Task task = program_.add({.action = Action::Collective}, exchange_, time);
+    const Task task = program_.add({.action = Action::Collective}, communication_, time);
     if (done_.size() >= passes_back) program_.after(done_[done_.size() - passes_back], task);
     return task;
   }
@@ -66,15 +66,15 @@ class ShardedBuilder {
       const Task done = kernels(p_.units[i].backward);
       if (now) program_.after(*now, done);
       const Task scatter =
-          program_.add({.action = Action::Collective}, exchange_, p_.units[i].scatter);
+          program_.add({.action = Action::Collective}, communication_, p_.units[i].scatter);
       program_.after(done, scatter);
     }
   }
 
   const ShardedProblem& p_;
-  double stretch_;
+  double slice_;
   MultiRankProgram program_;
-  MultiRankProgram::Lane compute_{}, exchange_{};
+  MultiRankProgram::Lane compute_{}, communication_{};
   std::vector<Task> done_;
 };
 
@@ -83,7 +83,7 @@ class ShardedBuilder {
 ShardedRun run_sharded(const ShardedProblem& problem) {
   ShardedRun run = ShardedBuilder(problem, 1).run();
   if (problem.slow_down <= 1 || !(run.makespan > Seconds())) return run;
-  const double overlapped = std::min(1.0, run.exchange / run.makespan);
+  const double overlapped = std::min(1.0, run.communication / run.makespan);
   return ShardedBuilder(problem, 1 + (problem.slow_down - 1) * overlapped).run();
 }
 

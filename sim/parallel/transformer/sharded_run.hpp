@@ -22,7 +22,7 @@ struct ShardedProblem {
 struct ShardedRun {
   Seconds makespan{};
   Seconds compute{};  ///< the compute stream works
-  Seconds exchange{};
+  Seconds communication{};
 };
 
 /// Micro-batches one after the other on a compute stream and a stream of collectives: forward, unit by unit, weights

@@ -75,9 +75,9 @@ class StepPredictor {
     const LimitedStep limited =
         limit_layer(passes_, job_.layout.has_experts(job_.layout.layers - 1),
                     layer_limit_.value_or(*job_.power_limit));
-    const Watts awake = waiting_power(gpu_, job_.cost);
-    if (limited.throttles && limited.average > awake)
-      asked_ = std::max(1.0, (limited.demand - awake) / (limited.average - awake));
+    const Watts active_idle = waiting_power(gpu_, job_.cost);
+    if (limited.throttles && limited.average > active_idle)
+      asked_ = std::max(1.0, (limited.demand - active_idle) / (limited.average - active_idle));
     // A raised limit acts through the limit, a lowered one through the clock.
     if (*job_.power_limit > gpu_.tdp) gpu_.tdp = *job_.power_limit;
     gpu_.set_clock = limited.gpu.set_clock;
@@ -85,7 +85,7 @@ class StepPredictor {
   }
 
   [[nodiscard]] bool is_fp32() const { return passes_.element() > Bytes(2); }
-  /// Weights that are not trained stay as products read them.
+  /// Weights that are not trained stay as GEMMs read them.
   [[nodiscard]] Bytes frozen_element() const {
     return job_.precision == PrecisionMode::Fp8 ? Bytes(1) : passes_.element();
   }
@@ -95,13 +95,14 @@ class StepPredictor {
   [[nodiscard]] std::vector<PieceTimes> pieces() const {
     std::vector<PieceTimes> rows;
     const auto add = [&rows](std::string_view name, const PieceCost& piece, int count) {
-      rows.push_back({.name = name,
-                      .count = count,
-                      .forward = piece.forward.kernels,
-                      .backward = piece.backward.kernels,
-                      .exchanges = piece.forward.exchanges() + piece.backward.exchanges(),
-                      .parameters = piece.parameters + piece.frozen_parameters,
-                      .kept = piece.kept});
+      rows.push_back(
+          {.name = name,
+           .count = count,
+           .forward = piece.forward.kernels,
+           .backward = piece.backward.kernels,
+           .communications = piece.forward.communications() + piece.backward.communications(),
+           .parameters = piece.parameters + piece.frozen_parameters,
+           .kept = piece.kept});
     };
     const int with_experts =
         experts_ ? job_.layout.layers - (dense_ ? job_.layout.experts->dense_layers : 0) : 0;
@@ -196,12 +197,12 @@ class StepPredictor {
     for_each_piece(part, [&](const PieceCost& piece, int count) {
       for (const PassCost* pass : {&piece.forward, &piece.backward}) {
         WorkMix mix = pass->mix;
-        work_ += mix.stretch(times * count);
+        work_ += mix.slice(times * count);
         shares.compute += pass->kernels * (times * count);
         shares.tensor += pass->tensor * (times * count);
         shares.context += pass->context * (times * count);
         shares.expert += pass->expert * (times * count);
-        busy += (pass->kernels + pass->exchanges()) * static_cast<double>(count);
+        busy += (pass->kernels + pass->communications()) * static_cast<double>(count);
         dispatching_ += host_time(pass->program) * (times * count);
       }
     });
@@ -222,9 +223,9 @@ class StepPredictor {
     Seconds time{};
     Joules active{};  ///< of one board
   };
-  Shared& add(Shared& shared, const GroupExchange& exchange) const {
-    shared.time += exchange.time;
-    shared.active += exchange.energy(gpu_, job_.cost);
+  Shared& add(Shared& shared, const GroupCommunication& communication) const {
+    shared.time += communication.time;
+    shared.active += communication.energy(gpu_, job_.cost);
     return shared;
   }
 
@@ -295,7 +296,7 @@ class StepPredictor {
     std::size_t slowest = 0;
     Seconds reduced{}, exposed{}, gather{};
     Update update;
-    Joules active{};  // of exchanges and updates of all stages
+    Joules active{};  // of collectives and updates of all stages
     for (std::size_t s = 0; s < done.size(); ++s) {
       const RankWeights weights = weights_of(static_cast<std::int64_t>(s));
       const Shared summed = reduce_time(weights), gathered = gather_time(weights);
@@ -337,7 +338,7 @@ class StepPredictor {
     work_.add(KernelClass::Optimizer, cost::Basis::Spec, update.kernels);
     work_.idle += update.host;
   }
-  /// Over the awake power, of the kernels and exchanges of all stages' passes, one rank each.
+  /// Over the active-idle power, of the kernels and collectives of all stages' passes, one rank each.
   [[nodiscard]] Joules passes_energy() const {
     Joules sum{};
     for (const RankPart& part : parts_) {
@@ -394,7 +395,7 @@ class StepPredictor {
 
   [[nodiscard]] ShardedUnit unit_of(const PieceCost& piece, int times, int& channels) {
     const auto time = [](const PassCost& pass) {
-      return max(pass.kernels + pass.exchanges(), host_time(pass.program));
+      return max(pass.kernels + pass.communications(), host_time(pass.program));
     };
     const RankWeights weights{piece.parameters - piece.expert_parameters, piece.expert_parameters,
                               frozen_element() * piece.frozen_parameters};
@@ -402,13 +403,13 @@ class StepPredictor {
     ShardedUnit unit{.forward = time(piece.forward), .backward = time(piece.backward)};
     if (sharing == 1) return unit;
     const double elements = weights.dense + weights.expert / static_cast<double>(job_.plan.expert);
-    const GroupExchange gather = grid_.reduce_gradients(
+    const GroupCommunication gather = grid_.reduce_gradients(
         Collective::AllGather, passes_.element() * elements + weights.frozen, sharing);
-    const GroupExchange scatter =
+    const GroupCommunication scatter =
         grid_.reduce_gradients(Collective::ReduceScatter, gradient_bytes() * elements, sharing);
     channels = std::max({channels, gather.channels, scatter.channels});
     unit.gather = gather.time;
-    const GroupExchange copies = grid_.reduce_over_copies(
+    const GroupCommunication copies = grid_.reduce_over_copies(
         gradient_bytes() * (elements / static_cast<double>(sharing)), sharing);
     unit.scatter = scatter.time + copies.time;
     // Gathered for both passes, unless the weights stay.
@@ -435,7 +436,7 @@ class StepPredictor {
     for (const ShardedUnit& unit : problem.units) passes += unit.forward + unit.backward;
     add_shares(parts_.front(), passes, m, shares);
     shares.slowed = max(run.compute - passes * m, Seconds());
-    if (shares.compute > Seconds(0)) work_.stretch(1 + shares.slowed / shares.compute);
+    if (shares.compute > Seconds(0)) work_.slice(1 + shares.slowed / shares.compute);
     // The engine's times are whole picoseconds: of a run that hides all of it a few may be missing.
     shares.data = max(run.makespan - passes * m - shares.slowed, Seconds());
     const Update update = update_of(weights_of(0));
@@ -474,12 +475,12 @@ class StepPredictor {
     }
     PowerRange& board = result.board;
     board.idle = gpu_.idle_power;
-    board.awake = waiting_power(gpu_, job_.cost);
+    board.active_idle = waiting_power(gpu_, job_.cost);
     board.limit = job_.power_limit.value_or(gpu_.tdp);
     const double stages = static_cast<double>(job_.plan.pipeline);
-    const Watts drawn = board.awake + active_ / (step * stages);
-    board.demand = board.awake + active_ / (step * stages) * asked_;
-    board.avg = min(drawn, max(board.limit, board.awake));
+    const Watts drawn = board.active_idle + active_ / (step * stages);
+    board.demand = board.active_idle + active_ / (step * stages) * asked_;
+    board.avg = min(drawn, max(board.limit, board.active_idle));
     board.min = board.max = board.avg;
     board.is_guess = true;  // tensor cores' energy is hardly fitted
     if (power_) {
@@ -562,12 +563,13 @@ class StepPredictor {
         }
       });
     }
-    constexpr double kExchangeSd = 0.25;  // Guess: collectives, as far as the step waits for them
+    constexpr double kCommunicationSd =
+        0.25;  // Guess: collectives, as far as the step waits for them
     errors.push_back(
         {KernelClass::Collective,
          result.shares.tensor + result.shares.data + result.shares.slowed + result.shares.expert,
-         kExchangeSd});
-    const double of_release = job_.layout.experts ? job_.software.mixture_log_sd : 0;
+         kCommunicationSd});
+    const double of_release = job_.layout.experts ? job_.software.moe_log_sd : 0;
     result.log_sd = step_log_sd(errors, step, result.shares.host, job_.framework.host.log_sd,
                                 std::hypot(job_.framework.system_log_sd, of_release));
     result.step_time_s = interval90(step.in_s(), result.log_sd);
@@ -581,7 +583,7 @@ class StepPredictor {
     result.tflops_per_gpu = result.model_flops_per_token * per_gpu * 1e-12;
     result.hardware_tflops_per_gpu =
         result.tflops_per_gpu * (1 + repeated_flops_per_token() / result.model_flops_per_token);
-    auto peak = gpu_.find_peak(passes_.product_format(), MathUnit::TensorCore);
+    auto peak = gpu_.find_peak(passes_.tensor_gemm_format(), MathUnit::TensorCore);
     if (!peak && job_.precision != PrecisionMode::Fp32)
       peak = gpu_.find_peak(Precision::Fp16, MathUnit::TensorCore);
     result.mfu = result.tflops_per_gpu * 1e12 / peak.value_or(gpu_.peak_fp32()).in_si();
@@ -590,7 +592,7 @@ class StepPredictor {
   const TransformerRequest& job_;
   std::optional<Watts> layer_limit_;
   double asked_ =
-      1;  ///< power over the awake one that layers ask for without a limit, over what they draw
+      1;  ///< power over the active-idle one that layers ask for without a limit, over what they draw
   GpuSpec gpu_;
   RankGrid grid_;
   PassContext passes_;
@@ -600,8 +602,8 @@ class StepPredictor {
   std::vector<RankPart> parts_;
   std::map<std::tuple<bool, bool, int, int>, RankPartTimes> times_;
   WorkMix work_;           ///< of a rank of the slowest stage
-  Joules active_{};        ///< over the awake power, one rank of every stage
-  Joules unit_energy_{};   ///< of exchanges of fully sharded units, one micro-batch
+  Joules active_{};        ///< over the active-idle power, one rank of every stage
+  Joules unit_energy_{};   ///< of collectives of fully sharded units, one micro-batch
   Seconds dispatching_{};  ///< what the host of a rank of the slowest stage issues in all passes
 };
 
@@ -617,8 +619,8 @@ TransformerPrediction predict_transformer(const TransformerRequest& job) {
   unlimited.power_limit.reset();
   const TransformerPrediction free = StepPredictor(unlimited).predict();
   const double busy = std::clamp(free.shares.compute.in_s() / free.step_time_s.value, 0.01, 1.0);
-  const Watts awake = waiting_power(gpu, job.cost);
-  const Watts left = awake + (*job.power_limit - awake) / busy;
+  const Watts active_idle = waiting_power(gpu, job.cost);
+  const Watts left = active_idle + (*job.power_limit - active_idle) / busy;
   return StepPredictor(job, max(*job.power_limit, min(left, gpu.tdp))).predict();
 }
 

@@ -37,7 +37,7 @@ class PackedMaxMin final : public Sharing {
     // Of all shares that are as fair, those with the largest sum of speeds.
     constexpr double kRounding = 1e-7;
     const auto fullest = make_program(progress, best->value * (1 - kRounding)).maximize();
-    return spread(progress, jobs, fullest ? fullest->x : best->x);
+    return uncertainty(progress, jobs, fullest ? fullest->x : best->x);
   }
 
  private:
@@ -140,8 +140,8 @@ class PackedMaxMin final : public Sharing {
   }
 
   /// Every job of a group the same.
-  Shares spread(const Progress& progress, std::span<const JobId> jobs,
-                const std::vector<double>& x) const {
+  Shares uncertainty(const Progress& progress, std::span<const JobId> jobs,
+                     const std::vector<double>& x) const {
     constexpr double kNothing = 1e-9;
     const std::size_t types = progress.fleet().types.size();
     Shares shares(jobs.size(), types);

@@ -29,7 +29,7 @@ class SizedShares final : public Sharing {
     TRACECAST_CHECK(best.has_value(), "no shares are always possible");
     constexpr double kRounding = 1e-7;
     const auto fullest = make_program(progress, best->value * (1 - kRounding)).maximize();
-    return spread(progress, jobs, fullest ? fullest->x : best->x);
+    return uncertainty(progress, jobs, fullest ? fullest->x : best->x);
   }
 
  private:
@@ -110,8 +110,8 @@ class SizedShares final : public Sharing {
   }
 
   /// Every job of a row the same.
-  Shares spread(const Progress& progress, std::span<const JobId> jobs,
-                const std::vector<double>& x) const {
+  Shares uncertainty(const Progress& progress, std::span<const JobId> jobs,
+                     const std::vector<double>& x) const {
     constexpr double kNothing = 1e-9;
     const std::size_t types = progress.fleet().types.size();
     Shares shares(jobs.size(), types);

@@ -71,48 +71,50 @@ JobMix mix_of(const PurchaseProblem& problem, const std::vector<PlanJob>& jobs,
 }
 
 /// Runs what is placed on one offer in the order given.
-std::vector<PlanStay> run(const PurchaseProblem& problem, const std::vector<PlanJob>& jobs,
-                          const Fleet& fleet, const std::vector<Placed>& placed) {
+std::vector<PlanResidence> run(const PurchaseProblem& problem, const std::vector<PlanJob>& jobs,
+                               const Fleet& fleet, const std::vector<Placed>& placed) {
   const JobMix mix = mix_of(problem, jobs, placed);
   Rules rules = find_rules("ideal");
   rules.placement = Placement::Machines;
   ScheduleOptions options;
   options.policy = "fifo";
-  options.records_stays = true;
+  options.records_residences = true;
   const Schedule schedule = simulate(mix, fleet, rules, options);
-  std::vector<PlanStay> stays;
-  for (const Stay& stay : schedule.stays) {
-    const Placed& one = placed[stay.job.index];
-    stays.push_back({one.mode, one.number, stay.begin.in_seconds(), stay.end.in_seconds()});
+  std::vector<PlanResidence> residences;
+  for (const Residence& residence : schedule.residences) {
+    const Placed& one = placed[residence.job.index];
+    residences.push_back(
+        {one.mode, one.number, residence.begin.in_seconds(), residence.end.in_seconds()});
   }
-  return stays;
+  return residences;
 }
 
-Seconds last_end(const std::vector<PlanStay>& stays) {
+Seconds last_end(const std::vector<PlanResidence>& residences) {
   Seconds last{};
-  for (const PlanStay& stay : stays) last = max(last, stay.end);
+  for (const PlanResidence& residence : residences) last = max(last, residence.end);
   return last;
 }
 
 enum class Order { Longest, Widest, MostUrgent };
 
-int late_jobs(const PurchaseProblem& problem, const std::vector<PlanStay>& stays) {
+int late_jobs(const PurchaseProblem& problem, const std::vector<PlanResidence>& residences) {
   constexpr double kRounding = 1e-6;  // of microseconds, relative
   int late = 0;
-  for (const PlanStay& stay : stays) {
-    const auto& own = problem.jobs[problem.modes[stay.mode].job].deadline;
-    if (own && stay.end > *own * (1 + kRounding)) ++late;
+  for (const PlanResidence& residence : residences) {
+    const auto& own = problem.jobs[problem.modes[residence.mode].job].deadline;
+    if (own && residence.end > *own * (1 + kRounding)) ++late;
   }
   return late;
 }
 
 /// The order with the fewest late jobs, then the earliest end.
-std::vector<PlanStay> best_order(const PurchaseProblem& problem, const std::vector<PlanJob>& jobs,
-                                 const Fleet& fleet, std::vector<Placed> placed) {
+std::vector<PlanResidence> best_order(const PurchaseProblem& problem,
+                                      const std::vector<PlanJob>& jobs, const Fleet& fleet,
+                                      std::vector<Placed> placed) {
   const auto due = [&](const Mode& mode) {
     return problem.jobs[mode.job].deadline.value_or(Seconds(1e15));
   };
-  std::optional<std::vector<PlanStay>> best;
+  std::optional<std::vector<PlanResidence>> best;
   for (const Order order : {Order::Longest, Order::Widest, Order::MostUrgent}) {
     std::stable_sort(placed.begin(), placed.end(), [&](const Placed& a, const Placed& b) {
       const Mode &left = problem.modes[a.mode], &right = problem.modes[b.mode];
@@ -121,11 +123,11 @@ std::vector<PlanStay> best_order(const PurchaseProblem& problem, const std::vect
       if (order == Order::MostUrgent && due(left) != due(right)) return due(left) < due(right);
       return left.time > right.time;
     });
-    std::vector<PlanStay> stays = run(problem, jobs, fleet, placed);
-    const auto score = [&](const std::vector<PlanStay>& s) {
+    std::vector<PlanResidence> residences = run(problem, jobs, fleet, placed);
+    const auto score = [&](const std::vector<PlanResidence>& s) {
       return std::pair(late_jobs(problem, s), last_end(s));
     };
-    if (!best || score(stays) < score(*best)) best = std::move(stays);
+    if (!best || score(residences) < score(*best)) best = std::move(residences);
   }
   return *best;
 }
@@ -147,11 +149,12 @@ Confirmation confirm(const PurchaseProblem& problem, const std::vector<PlanJob>&
     }
     if (placed.empty()) continue;
     const Fleet fleet = fleet_of(problem.offers[o], plan.machines[o]);
-    const std::vector<PlanStay> stays = best_order(problem, jobs, fleet, std::move(placed));
-    result.stays.insert(result.stays.end(), stays.begin(), stays.end());
+    const std::vector<PlanResidence> residences =
+        best_order(problem, jobs, fleet, std::move(placed));
+    result.residences.insert(result.residences.end(), residences.begin(), residences.end());
   }
-  result.makespan = last_end(result.stays);
-  result.in_time = late_jobs(problem, result.stays) == 0;
+  result.makespan = last_end(result.residences);
+  result.in_time = late_jobs(problem, result.residences) == 0;
   const auto& deadline = problem.limits.deadline;
   if (deadline && result.makespan > *deadline * (1 + kRounding)) result.in_time = false;
   return result;
@@ -161,23 +164,23 @@ ConfirmedPurchase find_confirmed(PurchaseProblem& problem, const std::vector<Pla
                                  const PurchaseSearch& search) {
   constexpr int kTries = 12;
   constexpr double kLeast = 0.3;
-  ConfirmedPurchase answer;
+  ConfirmedPurchase report;
   for (int attempt = 0; attempt < kTries && problem.usable > kLeast; ++attempt) {
     bool proven = true;
     const auto plan = find_purchase(problem, search, &proven);
     if (!plan) {
-      if (!answer.plan) answer.proven = proven;
+      if (!report.plan) report.proven = proven;
       break;
     }
-    answer.plan = plan;
-    answer.proven = proven;
-    answer.confirmation = confirm(problem, jobs, *plan);
-    if (answer.confirmation->in_time || attempt + 1 == kTries) break;
+    report.plan = plan;
+    report.proven = proven;
+    report.confirmation = confirm(problem, jobs, *plan);
+    if (report.confirmation->in_time || attempt + 1 == kTries) break;
     const double over =
-        problem.limits.deadline ? answer.confirmation->makespan / *problem.limits.deadline : 1.0;
+        problem.limits.deadline ? report.confirmation->makespan / *problem.limits.deadline : 1.0;
     problem.usable *= std::min(0.95, 0.995 / std::max(1.0, over));
   }
-  return answer;
+  return report;
 }
 
 }  // namespace tracecast::plan

@@ -9,7 +9,7 @@
 namespace tracecast::plan {
 
 /// A job of a plan on its machines.
-struct PlanStay {
+struct PlanResidence {
   std::size_t mode = 0;
   int number = 0;  ///< among jobs that are alike, from 0
   Seconds begin{}, end{};
@@ -17,7 +17,7 @@ struct PlanStay {
 
 /// A plan's jobs simulated on its machines.
 struct Confirmation {
-  std::vector<PlanStay> stays;  ///< by offer, in the order of their ends
+  std::vector<PlanResidence> residences;  ///< by offer, in the order of their ends
   Seconds makespan{};
   bool in_time = true;  ///< every job meets its own deadline and the plan's
 };

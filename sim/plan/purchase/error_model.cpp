@@ -40,33 +40,34 @@ double covariance_of(const ErrorCell& a, const ErrorCell& b, const ErrorShares& 
 
 void set_scales(const std::vector<ErrorCell>& cells, const ErrorShares& shares,
                 const std::vector<MeasuredCell>& measured, ErrorField& field) {
-  const double narrow = k90 / t95(shares.freedom);
+  const double low_precision = k90 / t95(shares.freedom);
   std::map<std::size_t, std::vector<MeasuredCell>> by_job;
   for (const MeasuredCell& run : measured) by_job[cells[run.cell].job].push_back(run);
   for (const ErrorCell& cell : cells) {
     field.job.push_back(cell.job);
     const auto known = by_job.find(cell.job);
     if (known == by_job.end()) {
-      field.scale.push_back(narrow);
+      field.scale.push_back(low_precision);
       field.freedom.push_back(shares.freedom);
       continue;
     }
     const auto m = static_cast<Eigen::Index>(known->second.size());
-    Eigen::MatrixXd spread(m, m);  // row and column: measurements of the job
+    Eigen::MatrixXd uncertainty(m, m);  // row and column: measurements of the job
     Eigen::VectorXd seen(m);
     for (Eigen::Index a = 0; a < m; ++a) {
       const MeasuredCell& run = known->second[static_cast<std::size_t>(a)];
       seen(a) = run.log_ratio;
       for (Eigen::Index b = 0; b < m; ++b) {
         const MeasuredCell& other = known->second[static_cast<std::size_t>(b)];
-        spread(a, b) =
+        uncertainty(a, b) =
             covariance_of(cells[run.cell], cells[other.cell], shares, run.cell == other.cell);
       }
-      spread(a, a) += std::max(1e-12, run.log_sd * run.log_sd);
+      uncertainty(a, a) += std::max(1e-12, run.log_sd * run.log_sd);
     }
-    const double distance2 = seen.dot(spread.ldlt().solve(seen)) / (narrow * narrow);
+    const double distance2 =
+        seen.dot(uncertainty.ldlt().solve(seen)) / (low_precision * low_precision);
     const int freedom = shares.freedom + static_cast<int>(m);
-    field.scale.push_back(narrow * std::sqrt((shares.freedom + distance2) / freedom));
+    field.scale.push_back(low_precision * std::sqrt((shares.freedom + distance2) / freedom));
     field.freedom.push_back(freedom);
   }
 }
@@ -145,10 +146,10 @@ std::vector<std::vector<double>> draw_worlds(const ErrorField& field, std::size_
     for (Eigen::Index i = 0; i < n; ++i) draw(i) = random.normal();
     Eigen::VectorXd error = factor.matrixL() * (scale.cwiseProduct(draw));
     error = factor.transpositionsP().transpose() * error;
-    std::map<std::size_t, double> stretch;  // of each job, in the order of cells
+    std::map<std::size_t, double> slice;  // of each job, in the order of cells
     std::vector<double> world(field.size);
     for (std::size_t i = 0; i < field.size; ++i) {
-      const auto [of_job, is_new] = stretch.try_emplace(field.job[i], 0);
+      const auto [of_job, is_new] = slice.try_emplace(field.job[i], 0);
       if (is_new) {
         double chi2 = 0;
         for (int f = 0; f < field.freedom[i]; ++f) {

@@ -30,7 +30,7 @@ std::string program_of(const PlanJob& job) {
   const Job& j = job.job;
   return fmt::format("{}\n{}\n{}\n{}\n{}", j.network, j.batch, j.phase, j.precision,
                      job.serving        ? "served by " + job.serving->engine
-                     : job.global_batch ? "divided"
+                     : job.global_batch ? "sharded"
                                         : j.software.framework);
 }
 
@@ -98,10 +98,10 @@ class Maker {
     for (const MatrixCell& c : matrix_.cells)
       questions.push_back(
           {jobs_[c.job].job, place_of(c), jobs_[c.job].serving, jobs_[c.job].global_batch});
-    const std::vector<Cell> answers = source(questions);
-    for (std::size_t c = 0; c < answers.size(); ++c) {
+    const std::vector<Cell> reports = source(questions);
+    for (std::size_t c = 0; c < reports.size(); ++c) {
       MatrixCell& into = matrix_.cells[c];
-      const Cell& from = answers[c];
+      const Cell& from = reports[c];
       into.predicted = into.samples_per_s = from.samples_per_s;
       into.basis = "predicted";
       into.needed = from.memory_needed;

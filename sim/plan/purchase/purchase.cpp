@@ -54,29 +54,29 @@ Seconds least_horizon(const PurchaseProblem& problem) {
   return Seconds(latest);
 }
 
-struct Answer {
+struct Report {
   std::optional<Purchase> plan;
   bool proven = true;
 };
 
-Answer solve_at(const PurchaseProblem& problem, Seconds horizon, double seconds, double gap,
+Report solve_at(const PurchaseProblem& problem, Seconds horizon, double seconds, double gap,
                 bool any_will_do) {
   return [&] {
     const PurchaseProgram program(problem, horizon);
-    Answer answer;
-    answer.plan =
-        program.solve({.most_seconds = seconds, .gap = gap, .first = any_will_do}, &answer.proven);
-    return answer;
+    Report report;
+    report.plan =
+        program.solve({.most_seconds = seconds, .gap = gap, .first = any_will_do}, &report.proven);
+    return report;
   }();
 }
 
 /// Least horizon: doubled until there is a plan, then halved between what has one and what is proven to have none.
-Answer shortest(const PurchaseProblem& problem, const PurchaseSearch& search, Clock& clock) {
+Report shortest(const PurchaseProblem& problem, const PurchaseSearch& search, Clock& clock) {
   const double most =
       problem.limits.deadline ? problem.limits.deadline->in_s() : kLongestYears * kPurchaseYear;
   double low = least_horizon(problem).in_s() * (1 - 1e-12), high = low * (1 + 1e-9), proven = low;
   if (!(low <= most)) return {};
-  Answer best;
+  Report best;
   for (;; high = std::min(high * 2, most)) {
     best = solve_at(problem, Seconds(high), clock.left(), 1, true);
     if (best.plan || high >= most) break;
@@ -87,7 +87,7 @@ Answer shortest(const PurchaseProblem& problem, const PurchaseSearch& search, Cl
   const double fine = std::max(search.gap, 1e-4);
   while (high / low - 1 > fine && clock.left() > 0.2) {
     const double middle = std::sqrt(low * high);
-    Answer next = solve_at(problem, Seconds(middle), clock.left() / 2, 1, true);
+    Report next = solve_at(problem, Seconds(middle), clock.left() / 2, 1, true);
     if (next.plan) {
       // What was found may be shorter than what was asked for.
       high = std::min(middle, std::max(next.plan->bill.makespan.in_s(), low));
@@ -97,7 +97,7 @@ Answer shortest(const PurchaseProblem& problem, const PurchaseSearch& search, Cl
       if (next.proven) proven = middle;
     }
   }
-  Answer cheapest = solve_at(problem, Seconds(high), std::min(5.0, clock.left()), 1e-3, false);
+  Report cheapest = solve_at(problem, Seconds(high), std::min(5.0, clock.left()), 1e-3, false);
   if (cheapest.plan) best = std::move(cheapest);
   best.plan->objective = high;
   best.plan->gap = 1 - proven / high;
@@ -106,17 +106,17 @@ Answer shortest(const PurchaseProblem& problem, const PurchaseSearch& search, Cl
 
 /// Horizons in even ratios from the least one on, the same whatever the deadline, up to it, and it; then finer around the
 /// best. Each plan is looked at again at its own makespan where that is shorter: the same machines cost less until then.
-Answer cheapest_per_job(const PurchaseProblem& problem, const PurchaseSearch& search,
+Report cheapest_per_job(const PurchaseProblem& problem, const PurchaseSearch& search,
                         Clock& clock) {
   constexpr double kRatio = 1.3, kShorter = 0.999;
   constexpr int kMostSteps = 30, kAgain = 3, kRounds = 3;
   const double most = problem.limits.deadline ? problem.limits.deadline->in_s() : kPurchaseYear;
   const double least = least_horizon(problem).in_s() * (1 + 1e-9);
   if (!(least <= most)) return {};
-  Answer best{.plan = std::nullopt, .proven = true};
+  Report best{.plan = std::nullopt, .proven = true};
   const auto look = [&](double horizon) {
     for (int again = 0; again < kAgain; ++again) {
-      Answer next = solve_at(problem, Seconds(horizon), clock.left() / 4, search.gap, false);
+      Report next = solve_at(problem, Seconds(horizon), clock.left() / 4, search.gap, false);
       best.proven = best.proven && next.proven;
       if (!next.plan) return;
       next.plan->objective = next.plan->bill.cost_usd() / problem.total_jobs();
@@ -158,17 +158,17 @@ int PurchaseProblem::total_jobs() const {
 std::optional<Purchase> find_purchase(const PurchaseProblem& problem, const PurchaseSearch& search,
                                       bool* proven) {
   Clock clock(search.most_seconds);
-  Answer answer;
+  Report report;
   if (search.goal == PurchaseGoal::Makespan) {
-    answer = shortest(problem, search, clock);
+    report = shortest(problem, search, clock);
   } else if (search.goal == PurchaseGoal::CostPerJob) {
-    answer = cheapest_per_job(problem, search, clock);
+    report = cheapest_per_job(problem, search, clock);
   } else {
     TRACECAST_CHECK(problem.limits.deadline, "least cost needs a horizon");
-    answer = solve_at(problem, *problem.limits.deadline, clock.left(), search.gap, false);
+    report = solve_at(problem, *problem.limits.deadline, clock.left(), search.gap, false);
   }
-  if (proven != nullptr) *proven = answer.proven;
-  return answer.plan;
+  if (proven != nullptr) *proven = report.proven;
+  return report.plan;
 }
 
 PurchaseBill bill_of(const PurchaseProblem& problem, const std::vector<int>& machines,

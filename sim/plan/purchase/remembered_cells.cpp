@@ -11,7 +11,7 @@
 #include "sim/base/error.hpp"
 #include "sim/job/job_key.hpp"
 #include "sim/job/sha256.hpp"
-#include "sim/plan/division_search.hpp"
+#include "sim/plan/layout_search.hpp"
 #include "sim/plan/purchase/served_cell.hpp"
 #include "sim/store/store.hpp"
 
@@ -28,7 +28,7 @@ static void add_members(KeyText& key, const ServingDemand& demand) {
 
 namespace {
 
-/// All of a question. Files are told by their bytes.
+/// All of a question. Files are reported by their bytes.
 std::string key_of(const std::string& fingerprint, const CellQuestion& question) {
   KeyText key;
   key.add("cell", fingerprint);
@@ -39,17 +39,17 @@ std::string key_of(const std::string& fingerprint, const CellQuestion& question)
   return sha256(key.text());
 }
 
-/// The fastest division that fits, else the one that lacks least.
-Cell divided_cell(const Predictor& predictor, const CellQuestion& question) {
+/// The fastest parallel layout that fits, else the one that lacks least.
+Cell sharded_cell(const Predictor& predictor, const CellQuestion& question) {
   Cell cell;
   try {
     Sharded base;
     base.plan.global_batch = *question.global_batch;
     // Cells are asked in threads of their own.
-    const DivisionSearch found =
-        search_divisions(predictor, question.job, question.place, base, false, 1);
-    const Division* best = &found.divisions.front();
-    for (const Division& other : found.divisions) {
+    const LayoutSearch found =
+        search_layouts(predictor, question.job, question.place, base, false, 1);
+    const ParallelLayout* best = &found.parallel_layouts.front();
+    for (const ParallelLayout& other : found.parallel_layouts) {
       if (best->fits) break;
       if (other.memory - other.capacity < best->memory - best->capacity) best = &other;
     }
@@ -144,7 +144,7 @@ std::vector<Cell> RememberedCells::operator()(const std::vector<CellQuestion>& q
         cells[q] = asked.serving ? served_cell(asked.job, *asked.serving, asked.place,
                                                state.predictor.hardware())
                    : asked.global_batch
-                       ? divided_cell(state.predictor, asked)
+                       ? sharded_cell(state.predictor, asked)
                        : state.predictor.throughput({&asked.job, 1}, {&asked.place, 1}).at(0, 0);
         ++state.predicted;
         if (state.store) state.store->put(key, cell_text(cells[q]));

@@ -18,7 +18,7 @@ std::string limits_of(const ServingDemand& demand) {
   return text;
 }
 
-Cell answer(const Job& job, const ServingDemand& demand, const Place& place,
+Cell report(const Job& job, const ServingDemand& demand, const Place& place,
             const Hardware& hardware) {
   ServingJob served_job;
   served_job.network = job.network;
@@ -30,7 +30,7 @@ Cell answer(const Job& job, const ServingDemand& demand, const Place& place,
   load.input = demand.input;
   load.output = demand.output;
   const Served::Found found = served.find_rate(load, demand.ttft_ms, demand.tpot_ms);
-  const ServingAnswer& a = found.answer;
+  const ServingReport& a = found.report;
   Cell cell;
   cell.memory_capacity = a.memory.budget;
   cell.memory_needed = a.memory.budget - a.memory.cache +
@@ -53,7 +53,7 @@ Cell answer(const Job& job, const ServingDemand& demand, const Place& place,
 Cell served_cell(const Job& job, const ServingDemand& demand, const Place& place,
                  const Hardware& hardware) {
   try {
-    return answer(job, demand, place, hardware);
+    return report(job, demand, place, hardware);
   } catch (const InputError& error) {
     Cell cell;
     cell.refused = error.what();

@@ -36,7 +36,7 @@ bool casts_weights(const Op& op) {
   }
 }
 
-/// 16-bit copies of the weights that autocast makes for the products and keeps for the backward pass.
+/// 16-bit copies of the weights that autocast makes for the GEMMs and keeps for the backward pass.
 std::int64_t half_copies(const NetworkGraph& graph) {
   std::vector<bool> is_copied(graph.tensors().size(), false);
   for (const Op& op : graph.ops()) {

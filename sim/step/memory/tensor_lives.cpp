@@ -87,12 +87,12 @@ class Lives {
       const TensorRole role = tensors[t].role;
       buffers_[t] = {.bytes = bytes_of(TensorId{t}),
                      .memory_class = class_of(role),
-                     .permanent = is_permanent(role) || stays(role),
+                     .permanent = is_permanent(role) || residences(role),
                      .first = kNever};
     }
   }
 
-  [[nodiscard]] bool stays(TensorRole role) const {
+  [[nodiscard]] bool residences(TensorRole role) const {
     switch (role) {
       case TensorRole::WeightGradient:
         return keeps_gradients_;
@@ -120,7 +120,7 @@ class Lives {
 
   /// Where activations are never freed, what is computed again is written where it was.
   [[nodiscard]] bool overwrites_itself(const Op& op) const {
-    return op.pass == Pass::Forward && op.forward.has_value() && stays(TensorRole::Activation);
+    return op.pass == Pass::Forward && op.forward.has_value() && residences(TensorRole::Activation);
   }
 
   void share(const Op& op) {

@@ -156,7 +156,7 @@ TEST_CASE(
 TEST_SUITE_END();
 TEST_SUITE_BEGIN("calibrate/collect/scheduler");
 
-TimedExperiment answer(const Experiment& experiment, Seconds time, Seconds spent = Seconds(0.1)) {
+TimedExperiment report(const Experiment& experiment, Seconds time, Seconds spent = Seconds(0.1)) {
   TimedExperiment t;
   t.experiment = describe(experiment);
   t.time = time;
@@ -176,7 +176,7 @@ TEST_CASE("sustained rates and launches come first, and every experiment comes o
     CHECK_FALSE((first && others_began));
     others_began = others_began || !first;
     CHECK(seen.insert(*index).second);
-    scheduler.record(*index, answer(planned.experiment, Seconds(1e-4)));
+    scheduler.record(*index, report(planned.experiment, Seconds(1e-4)));
   }
   CHECK(seen.size() == plan.experiments.size());
 }
@@ -185,12 +185,12 @@ TEST_CASE("sustained rates and launches come first, and every experiment comes o
 std::map<ExperimentClass, int> shares(double gemm_noise, double conv_cost_s, int count) {
   Plan plan;
   for (std::int64_t i = 0; i < 200; ++i) {
-    plan.experiments.push_back({.experiment = {ProductShape{.m = 64 + 8 * i, .n = 64, .k = 64}}});
+    plan.experiments.push_back({.experiment = {GemmShape{.m = 64 + 8 * i, .n = 64, .k = 64}}});
     ConvAttributes a{.n = 1, .c = 8 + i, .h = 14, .w = 14, .k = 8, .p = 14, .q = 14};
     plan.experiments.push_back({.experiment = {ConvolutionShape{.shape = a}}});
   }
   CostProfile profile = default_cost_profile();
-  for (ErrorSpread& spread : profile.error) spread.spec = 0.2;
+  for (ErrorSd& uncertainty : profile.error) uncertainty.spec = 0.2;
   Scheduler scheduler(plan, v100(), profile);
   std::map<ExperimentClass, int> result;
   for (int i = 0; i < count; ++i) {
@@ -198,10 +198,10 @@ std::map<ExperimentClass, int> shares(double gemm_noise, double conv_cost_s, int
     const Experiment& experiment = plan.experiments[index].experiment;
     const ExperimentClass kind = class_of(experiment);
     ++result[kind];
-    const bool is_gemm = kind == ExperimentClass::Product;
+    const bool is_gemm = kind == ExperimentClass::Gemm;
     const double residual = is_gemm ? gemm_noise * (result[kind] % 2 == 0 ? 1 : -1) : 0.0;
     const Seconds expected = *expected_time(experiment, v100(), profile);
-    scheduler.record(index, answer(experiment, expected * std::exp(residual),
+    scheduler.record(index, report(experiment, expected * std::exp(residual),
                                    Seconds(is_gemm ? 0.1 : conv_cost_s)));
   }
   return result;
@@ -209,19 +209,19 @@ std::map<ExperimentClass, int> shares(double gemm_noise, double conv_cost_s, int
 
 TEST_CASE("a class that strays more, or costs less, gets more of the time") {
   const auto uncertain = shares(1.0, 0.1, 60);
-  CHECK(uncertain.at(ExperimentClass::Product) > 2 * uncertain.at(ExperimentClass::Convolution));
+  CHECK(uncertain.at(ExperimentClass::Gemm) > 2 * uncertain.at(ExperimentClass::Convolution));
   const auto costly = shares(0.0, 1.0, 60);
-  CHECK(costly.at(ExperimentClass::Product) > 2 * costly.at(ExperimentClass::Convolution));
+  CHECK(costly.at(ExperimentClass::Gemm) > 2 * costly.at(ExperimentClass::Convolution));
 }
 
 TEST_CASE("the second of a class is the one farthest from the first") {
   Plan plan;
   for (const std::int64_t m : {64, 65, 128, 8192, 66}) {
-    plan.experiments.push_back({.experiment = {ProductShape{.m = m, .n = 64, .k = 64}}});
+    plan.experiments.push_back({.experiment = {GemmShape{.m = m, .n = 64, .k = 64}}});
   }
   Scheduler scheduler(plan, v100(), default_cost_profile());
   CHECK(scheduler.next() == 0);
-  scheduler.record(0, answer(plan.experiments[0].experiment, Seconds(1e-4)));
+  scheduler.record(0, report(plan.experiments[0].experiment, Seconds(1e-4)));
   CHECK(scheduler.next() == 3);
 }
 

@@ -7,7 +7,7 @@
 namespace tracecast::calibrate {
 namespace {
 
-const Experiment kExperiment{ProductShape{.m = 64, .n = 64, .k = 64}, Precision::Fp32};
+const Experiment kExperiment{GemmShape{.m = 64, .n = 64, .k = 64}, Precision::Fp32};
 const Hertz kUsual(1500e6);
 
 TEST_SUITE_BEGIN("calibrate/collect/measure");

@@ -38,7 +38,7 @@ TEST_CASE("a file that is there and is no library is named as such") {
   CHECK(why.find("cannot open") == 0);
 }
 
-TEST_CASE("symbols are found under the first name that is there, and absent ones are told") {
+TEST_CASE("symbols are found under the first name that is there, and absent ones are reported") {
   std::string why;
   const std::vector<std::string> names = {"libc.so.6"};
   const auto library = Library::open(names, {}, why);

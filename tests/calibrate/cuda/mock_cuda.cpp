@@ -275,7 +275,7 @@ int cudnnSetPooling2dDescriptor(...) { return 0; }
 TRACECAST_MOCK_WORKSPACE(Forward)
 TRACECAST_MOCK_WORKSPACE(BackwardData)
 TRACECAST_MOCK_WORKSPACE(BackwardFilter)
-// Two kernels, as of a transform and a product; one algorithm that fails although its workspace was told.
+// Two kernels, as of a transform and a GEMM; one algorithm that fails although its workspace was told.
 int cudnnConvolutionForward(void*, const void*, void*, const void*, void*, const void*, void*,
                             int algorithm, ...) {
   if (algorithm == 5) return 9;

@@ -29,11 +29,11 @@ TEST_CASE("work is the direct method's operations and each operand once") {
   };
   const Row rows[] = {
       {"2 of 3x5x7: 2*2*3*5*7; 2*(3*7 + 7*5 + 3*5) floats",
-       {ProductShape{.batch = 2, .m = 3, .n = 5, .k = 7}, Precision::Fp32},
+       {GemmShape{.batch = 2, .m = 3, .n = 5, .k = 7}, Precision::Fp32},
        420,
        4 * 142.0},
       {"int8: operands of 1 byte, results of 4",
-       {ProductShape{.m = 3, .n = 5, .k = 7}, Precision::Int8},
+       {GemmShape{.m = 3, .n = 5, .k = 7}, Precision::Int8},
        210,
        21 + 35 + 4 * 15.0},
       {"1x1 convolution of 2x8x4x4 to 16: 2*2*16*16*8; 256 + 512 + 128 halves",
@@ -82,9 +82,9 @@ TEST_CASE("experiments that differ in anything have different names") {
       {BatchNormShape{.training = false}},
       {CopyShape{.pinned = true}},
       {CopyShape{.pinned = false}},
-      {ProductShape{.transpose_a = true}},
-      {ProductShape{.transpose_b = true}},
-      {ProductShape{.batch = 2}},
+      {GemmShape{.transpose_a = true}},
+      {GemmShape{.transpose_b = true}},
+      {GemmShape{.batch = 2}},
       {LaunchShape{1}},
       {LaunchShape{2}},
   };
@@ -94,7 +94,7 @@ TEST_CASE("experiments that differ in anything have different names") {
 
 TEST_CASE("experiments with kernels have an expected time, copies and launches have none") {
   const CostProfile& profile = default_cost_profile();
-  CHECK(expected_time({ProductShape{.m = 512, .n = 512, .k = 512}}, v100(), profile));
+  CHECK(expected_time({GemmShape{.m = 512, .n = 512, .k = 512}}, v100(), profile));
   CHECK(expected_time({EmbeddingShape{1000, 512, 5000}}, v100(), profile));
   CHECK(expected_time({OptimizerShape{true, 1000}}, v100(), profile));
   CHECK(expected_time({RecurrentShape{.hidden = 256, .batch = 16, .steps = 10}}, v100(), profile));
@@ -110,7 +110,7 @@ TEST_CASE("coordinates of one class have one length") {
   }
 }
 
-TEST_CASE("throttle reasons that spoil are told from the power cap") {
+TEST_CASE("throttle reasons that spoil are reported from the power cap") {
   CHECK_FALSE(ThrottleReasons{.power_cap = true}.spoils());
   CHECK(ThrottleReasons{.thermal = true}.spoils());
   CHECK(ThrottleReasons{.power_brake = true}.spoils());
@@ -119,7 +119,7 @@ TEST_CASE("throttle reasons that spoil are told from the power cap") {
 }
 
 TEST_CASE("a rehearsal answers the same for the same seed, and otherwise for another") {
-  const Experiment experiment{ProductShape{.m = 512, .n = 512, .k = 512}};
+  const Experiment experiment{GemmShape{.m = 512, .n = 512, .k = 512}};
   const auto first = [&](std::uint64_t seed) {
     FakeDevice device(rehearsal_truth(v100(), default_cost_profile()), {}, seed);
     return std::get<DeviceRun>(device.run(experiment, 1, 5)).durations;

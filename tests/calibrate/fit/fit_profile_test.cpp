@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "calibrate/fit/spread.hpp"
+#include "calibrate/fit/uncertainty.hpp"
 #include "calibrate/table/measurement_set.hpp"
 #include "hwspecs/loaders/gpu_loader.hpp"
 #include "hwspecs/software/framework_profile.hpp"
@@ -30,8 +30,8 @@ MeasurementContext context() {
           .library = SpecLibrary::embedded()};
 }
 
-/// Products of many shapes on three GPUs, timed as back-to-back calls. The times stand for nothing: each test puts its own.
-MeasurementSet products(const std::string& dtype = "fp32") {
+/// GEMMs of many shapes on three GPUs, timed as back-to-back calls. The times stand for nothing: each test puts its own.
+MeasurementSet gemms(const std::string& dtype = "fp32") {
   std::string rows = "source,gpu,dtype,op,pass,batch,m,n,k,layout,time_us,timing,clock_mhz,split\n";
   for (const char* gpu : {"p100_pcie_16gb", "v100_pcie_32gb", "t4"}) {
     for (int m = 128; m <= 4096; m *= 2) {
@@ -120,7 +120,7 @@ TEST_CASE(
   CostProfile hidden = default_cost_profile();
   hidden = with_parameter(std::move(hidden), "gemm.tile_overhead", 0.3);
   hidden = with_parameter(std::move(hidden), "gemm.prologue_steps", 20);
-  MeasurementSet set = products();
+  MeasurementSet set = gemms();
   play(set, hidden, 1.0, 0.03);
   const auto rows = pointers(set);
   const FitResult fit = fit_profile(rows, default_cost_profile(), kPrior, {});
@@ -134,7 +134,7 @@ TEST_CASE(
 }
 
 TEST_CASE("one GPU that is slower than its spec does not move what GPUs share") {
-  MeasurementSet set = products();
+  MeasurementSet set = gemms();
   const CostProfile& truth = default_cost_profile();
   play(set, truth, 0.85, 0.02);
   const FitResult fit = fit_profile(pointers(set), truth, kPrior, {});
@@ -145,7 +145,7 @@ TEST_CASE("one GPU that is slower than its spec does not move what GPUs share") 
 }
 
 TEST_CASE("wrong rows hardly pull: a tenth of them ten times too slow") {
-  MeasurementSet set = products();
+  MeasurementSet set = gemms();
   CostProfile hidden = default_cost_profile();
   hidden = with_parameter(std::move(hidden), "gemm.tile_overhead", 0.3);
   play(set, hidden, 1.0, 0.02);
@@ -155,7 +155,7 @@ TEST_CASE("wrong rows hardly pull: a tenth of them ten times too slow") {
 }
 
 TEST_CASE("the same rows give the same parameters with any number of threads") {
-  MeasurementSet set = products();
+  MeasurementSet set = gemms();
   play(set, default_cost_profile(), 0.9, 0.05);
   FitOptions one, three;
   one.num_threads = 1, three.num_threads = 3;
@@ -165,7 +165,7 @@ TEST_CASE("the same rows give the same parameters with any number of threads") {
 }
 
 TEST_CASE("a parameter without rows keeps its prior and says so") {
-  MeasurementSet set = products();
+  MeasurementSet set = gemms();
   play(set, default_cost_profile(), 1.0, 0.02);
   const std::vector<ProfileParameter> prior = {{"memory.window_instructions", 30, 0.4, "prior"}};
   const FitResult fit = fit_profile(pointers(set), default_cost_profile(), prior, {});
@@ -197,10 +197,10 @@ TEST_CASE("a generation without rows gets what the others have in common") {
 }
 
 TEST_CASE("expected errors grow from measured over transferred to spec") {
-  MeasurementSet set = products();
+  MeasurementSet set = gemms();
   play(set, default_cost_profile(), 0.8, 0.05);
   FitResult fit = fit_profile(pointers(set), default_cost_profile(), kPrior, {});
-  estimate_spread(fit, set, default_cost_profile(), kPrior, {}, [](std::string_view) {});
+  estimate_uncertainty(fit, set, default_cost_profile(), kPrior, {}, [](std::string_view) {});
   const double measured = get_parameter(fit.profile, "error.gemm.measured");
   const double spec = get_parameter(fit.profile, "error.gemm.spec");
   CHECK(measured > 0.02);

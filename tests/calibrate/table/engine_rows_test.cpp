@@ -19,7 +19,7 @@ namespace {
 
 /// The first row of a table under this name.
 MeasurementOrReason first_row(const std::string& header, const std::string& row,
-                              std::optional<ProductEngine> engine = {}) {
+                              std::optional<GemmEngine> engine = {}) {
   static const GpuCatalog gpus = GpuCatalog::embedded();
   static const auto specs = std::make_shared<SpecsAtClock>(gpus);
   const test::TemporaryFolder folder;
@@ -77,10 +77,10 @@ TEST_CASE("attention of new tokens: sizes, formats, and whose widths") {
   CHECK(std::get<PrefillWork>(call_of(row).calls[1]).value_width == 128);
   CHECK(std::get<Measurement>(row).time.in_us() == doctest::Approx(20));
   CHECK(std::get<Measurement>(row).flag.empty());
-  const auto one = first_row(kPrefill, text, ProductEngine::SgLang);
+  const auto one = first_row(kPrefill, text, GemmEngine::SgLang);
   CHECK(call_of(one).calls.size() == 1);
   CHECK(std::get<Measurement>(one).time.in_us() == doctest::Approx(19));
-  CHECK(std::holds_alternative<std::string>(first_row(kPrefill, text, ProductEngine::Vllm)));
+  CHECK(std::holds_alternative<std::string>(first_row(kPrefill, text, GemmEngine::Vllm)));
 }
 
 TEST_CASE("the token that attends counts as a key") {
@@ -104,25 +104,25 @@ TEST_CASE("a rank owns its part of the experts and of their width") {
   CHECK(work.format == ExpertFormat::Fp4);
 }
 
-TEST_CASE("mixtures are read as the collectors timed them") {
+TEST_CASE("MoE networks are read as the collectors timed them") {
   const std::string shape = ",64,4096,1536,8,128,1,16,balanced,0,30,30,30,3,31,30,29,,,";
-  const auto work = [&](const char* format, ProductEngine engine) {
+  const auto work = [&](const char* format, GemmEngine engine) {
     const auto row = first_row(kExperts, std::string("b200,") + format + shape, engine);
     return std::get<ExpertsWork>(call_of(row).calls[0]);
   };
   // 8 of 128 experts: every other token has one of its 8 there. SGLang's calls begin with those 32 and multiply their 256 - 32 others.
-  const ExpertsWork sglang = work("bfloat16", ProductEngine::SgLang);
+  const ExpertsWork sglang = work("bfloat16", GemmEngine::SgLang);
   CHECK(sglang.tokens == 32);
   CHECK(sglang.perhaps_strays == 224);
   CHECK(sglang.gated);
-  CHECK(work("int4_wo", ProductEngine::SgLang).strays == 224);
-  CHECK(work("nvfp4", ProductEngine::SgLang).products_alone);
-  CHECK(work("w4a16_mxfp4", ProductEngine::SgLang).tokens == 64);
-  const ExpertsWork trtllm = work("bfloat16", ProductEngine::TensorRtLlm);
+  CHECK(work("int4_wo", GemmEngine::SgLang).strays == 224);
+  CHECK(work("nvfp4", GemmEngine::SgLang).gemms_alone);
+  CHECK(work("w4a16_mxfp4", GemmEngine::SgLang).tokens == 64);
+  const ExpertsWork trtllm = work("bfloat16", GemmEngine::TensorRtLlm);
   CHECK(trtllm.tokens == 64);
   CHECK(trtllm.perhaps_strays == 0);
   CHECK(!trtllm.gated);
-  CHECK(work("bfloat16", ProductEngine::Vllm).gated);
+  CHECK(work("bfloat16", GemmEngine::Vllm).gated);
 }
 
 TEST_CASE("latent attention has one engine a row, absorbed or projected") {
@@ -131,17 +131,17 @@ TEST_CASE("latent attention has one engine a row, absorbed or projected") {
   const auto& work = std::get<PrefillWork>(call_of(absorbed).calls[0]);
   CHECK(work.kv_heads == 1);
   CHECK(work.key_width == 576);
-  CHECK(work.engine == ProductEngine::SgLang);
+  CHECK(work.engine == GemmEngine::SgLang);
   const auto decode =
       first_row(kLatentDecode, "h100_sxm5_80gb,fp8,8,255,128,vllm,40,40,40,1,flash,,,");
   const auto& cached = std::get<DecodeWork>(call_of(decode).calls[0]);
   CHECK(cached.keys == 256);
   CHECK(cached.key_values == 576);
-  CHECK(cached.products == 1088);
+  CHECK(cached.gemms == 1088);
   CHECK(cached.fp8_cache);
 }
 
-TEST_CASE("vLLM's calls over latent caches hold the products around them and wait for the host") {
+TEST_CASE("vLLM's calls over latent caches hold the GEMMs around them and wait for the host") {
   const auto prompt = [](const char* engine, const char* form) {
     const auto row = first_row(kLatentPrefill, std::string("h100_sxm5_80gb,bfloat16,1,256,16,") +
                                                    engine + "," + form + ",40,40,40,1,flash,,,");
@@ -162,15 +162,15 @@ TEST_CASE("shapes that only late collectors had are known as such") {
     const char* what;
     const char* shape;  ///< heads, heads of keys, width, window
     int tables;
-    ProductEngine engine;
+    GemmEngine engine;
     bool is_late;
   };
-  const Row rows[] = {{"a shape of all collectors", "32,8,128,0", 6, ProductEngine::SgLang, false},
-                      {"of three tables one each", "32,8,128,0", 3, ProductEngine::SgLang, true},
-                      {"a window", "32,8,128,8192", 4, ProductEngine::SgLang, true},
-                      {"vLLM's early window", "32,8,128,128", 4, ProductEngine::Vllm, false},
-                      {"and a late one", "32,8,256,1024", 4, ProductEngine::Vllm, true},
-                      {"wide heads of many tables", "32,8,256,0", 6, ProductEngine::SgLang, false}};
+  const Row rows[] = {{"a shape of all collectors", "32,8,128,0", 6, GemmEngine::SgLang, false},
+                      {"of three tables one each", "32,8,128,0", 3, GemmEngine::SgLang, true},
+                      {"a window", "32,8,128,8192", 4, GemmEngine::SgLang, true},
+                      {"vLLM's early window", "32,8,128,128", 4, GemmEngine::Vllm, false},
+                      {"and a late one", "32,8,256,1024", 4, GemmEngine::Vllm, true},
+                      {"wide heads of many tables", "32,8,256,0", 6, GemmEngine::SgLang, false}};
   for (const Row& row : rows) {
     CAPTURE(row.what);
     const std::string text = std::string("l40s,bfloat16,bfloat16,4,1023,") + row.shape +
@@ -180,15 +180,15 @@ TEST_CASE("shapes that only late collectors had are known as such") {
     CHECK(work.late == row.is_late);
     CHECK(work.casts == row.is_late);
   }
-  const auto prompt = [](ProductEngine engine) {
+  const auto prompt = [](GemmEngine engine) {
     const std::string text = "b200,bfloat16,bfloat16,2,512,32,8,256,1024,20,18,25,3,21,19,20,,,";
     return std::get<PrefillWork>(call_of(first_row(kPrefill, text, engine)).calls.front());
   };
-  CHECK(!prompt(ProductEngine::Vllm).writes_cache);
-  CHECK(prompt(ProductEngine::SgLang).writes_cache);
+  CHECK(!prompt(GemmEngine::Vllm).writes_cache);
+  CHECK(prompt(GemmEngine::SgLang).writes_cache);
 }
 
-TEST_CASE("quantisation is told by its header") {
+TEST_CASE("quantisation is reported by its header") {
   const auto row = first_row(kQuantization, "l40s,fp8,128,4096,3,3,3,2,3,,3,,,");
   CHECK(std::get<QuantizationWork>(call_of(row).calls[0]).cols == 4096);
 }
@@ -223,7 +223,7 @@ TEST_CASE("broken rows are named, with what was expected") {
   };
   for (const Row& row : rows) {
     CAPTURE(row.what);
-    CHECK_THROWS_AS((void)first_row(row.header, row.text, ProductEngine::TensorRtLlm), InputError);
+    CHECK_THROWS_AS((void)first_row(row.header, row.text, GemmEngine::TensorRtLlm), InputError);
   }
 }
 

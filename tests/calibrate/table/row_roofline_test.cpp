@@ -32,19 +32,19 @@ Measurement measured(const GpuSpec& gpu, decltype(Measurement::work) work) {
 
 }  // namespace
 
-TEST_CASE("a product's rooflines are its arithmetic at the peak and each operand once") {
+TEST_CASE("a GEMM's rooflines are its arithmetic at the peak and each operand once") {
   const GpuSpec gpu = round_gpu();
-  cost::TensorProduct product;
+  cost::TensorGemm gemm;
   // 2 * 1000 * 1000 * 5000 = 1e10 operations, 100 us; 2 * (5 + 5 + 1) MB = 22 us.
-  product.m = 1000, product.n = 1000, product.k = 5000;
-  ProductCall call;
-  call.products = {product};
+  gemm.m = 1000, gemm.n = 1000, gemm.k = 5000;
+  GemmCall call;
+  call.gemms = {gemm};
   auto roofline = roofline_of(measured(gpu, call));
   REQUIRE(roofline);
   CHECK(roofline->plain.in_us() == doctest::Approx(100));
   CHECK(roofline->three_constants.in_us() == doctest::Approx(100 / 0.75 + 3));
   // One row: 2 (5000 + 5e6 + 1000) bytes, 10.012 us, against 0.1 us.
-  call.products[0].m = 1;
+  call.gemms[0].m = 1;
   roofline = roofline_of(measured(gpu, call));
   REQUIRE(roofline);
   CHECK(roofline->plain.in_us() == doctest::Approx(10.012));
@@ -67,9 +67,9 @@ TEST_CASE("attention, experts and quantisation have theirs; whole steps none") {
   roofline = roofline_of(measured(gpu, EngineCall{{prefill}}));
   REQUIRE(roofline);
   CHECK(roofline->plain.in_us() == doctest::Approx(500500.0 * 10 * 512 / 100e6));
-  QuantizationWork narrowed;  // read 2 bytes, write 1
-  narrowed.rows = 1000, narrowed.cols = 1000;
-  roofline = roofline_of(measured(gpu, EngineCall{{narrowed}}));
+  QuantizationWork downcast;  // read 2 bytes, write 1
+  downcast.rows = 1000, downcast.cols = 1000;
+  roofline = roofline_of(measured(gpu, EngineCall{{downcast}}));
   REQUIRE(roofline);
   CHECK(roofline->plain.in_us() == doctest::Approx(3));
   CHECK_FALSE(roofline_of(measured(gpu, EngineCall{})));

@@ -10,7 +10,7 @@
 #include "sim/job/predictor.hpp"
 
 /// consumer FILE: every line of FILE is a command line of `tracecast predict`. Says the same through the library and prints
-/// each figure of the forecast as "PATH VALUE", PATH being that of the command's JSON. same_answers.py compares the two.
+/// each figure of the forecast as "PATH VALUE", PATH being that of the command's JSON. same_results.py compares the two.
 namespace {
 
 using namespace tracecast;
@@ -20,8 +20,8 @@ struct Question {
   Place place;
   DataParallel replicas;
   ParameterServers servers;
-  Sharded division;
-  bool is_served = false, is_divided = false;
+  Sharded parallel_layout;
+  bool is_served = false, is_sharded = false;
 };
 
 std::int64_t whole(const std::string& text) { return std::stoll(text); }
@@ -47,14 +47,16 @@ const std::map<std::string, std::function<void(Question&, const std::string&)>> 
     {"--strategy", [](auto& q, auto& v) { q.replicas.strategy = v; }},
     {"--servers", [](auto& q, auto& v) { q.servers.servers = whole(v), q.is_served = true; }},
     {"--channel", [](auto& q, auto& v) { q.servers.channel = v, q.is_served = true; }},
-    {"--tp", [](auto& q, auto& v) { q.division.plan.tensor = whole(v), q.is_divided = true; }},
-    {"--pp", [](auto& q, auto& v) { q.division.plan.pipeline = whole(v), q.is_divided = true; }},
+    {"--tp",
+     [](auto& q, auto& v) { q.parallel_layout.plan.tensor = whole(v), q.is_sharded = true; }},
+    {"--pp",
+     [](auto& q, auto& v) { q.parallel_layout.plan.pipeline = whole(v), q.is_sharded = true; }},
     {"--zero",
      [](auto& q, auto& v) {
-       q.division.plan.zero = static_cast<int>(whole(v)), q.is_divided = true;
+       q.parallel_layout.plan.zero = static_cast<int>(whole(v)), q.is_sharded = true;
      }},
     {"--global-batch",
-     [](auto& q, auto& v) { q.division.plan.global_batch = whole(v), q.is_divided = true; }},
+     [](auto& q, auto& v) { q.parallel_layout.plan.global_batch = whole(v), q.is_sharded = true; }},
     {"--format", [](auto&, auto&) {}},
 };
 
@@ -98,8 +100,8 @@ void print(const Forecast& f) {
   if (f.gpu_utilization) print("gpu_utilization", *f.gpu_utilization);
   if (f.sm_efficiency) print("sm_efficiency", *f.sm_efficiency);
   if (f.cpu_utilization) print("cpu_utilization", *f.cpu_utilization);
-  const bool is_divided = f.throughput_tokens_per_s.has_value();
-  print(is_divided ? "memory.total_bytes" : "memory.needed_bytes", f.memory.needed.in_bytes());
+  const bool is_sharded = f.throughput_tokens_per_s.has_value();
+  print(is_sharded ? "memory.total_bytes" : "memory.needed_bytes", f.memory.needed.in_bytes());
   print("memory.capacity_bytes", f.memory.capacity.in_bytes());
   for (const auto& [name, bytes] : f.memory.by_class) {
     print("memory.by_class_bytes." + name, bytes.in_bytes());
@@ -113,8 +115,8 @@ void print(const Forecast& f) {
   };
   if (f.gpus == 1)
     print_parts("critical_path", f.by_cause);  // elsewhere the command says it by mode
-  if (is_divided) print_parts("breakdown", f.by_cause);
-  print_parts(is_divided ? "kernel_classes" : "breakdown", f.by_class);
+  if (is_sharded) print_parts("breakdown", f.by_cause);
+  print_parts(is_sharded ? "kernel_classes" : "breakdown", f.by_class);
   for (const std::string& line : f.assumptions) std::printf("assumption %s\n", line.c_str());
   for (const std::string& line : f.warnings) std::printf("warning %s\n", line.c_str());
 }
@@ -129,7 +131,7 @@ int main(int argc, char** argv) {
     const Question q = read(line);
     Parallelism parallelism = q.replicas;
     if (q.is_served) parallelism = q.servers;
-    if (q.is_divided) parallelism = q.division;
+    if (q.is_sharded) parallelism = q.parallel_layout;
     std::printf("# %s\n", line.c_str());
     print(predictor.predict(q.job, q.place, parallelism));
   }

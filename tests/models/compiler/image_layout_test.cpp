@@ -40,7 +40,7 @@ TEST_SUITE_BEGIN("models/compiler/image_layout");
 
 TEST_CASE("which convolutions make a compiler lay images channels last") {
   const Filter usual{128, 128, 3}, depthwise{128, 128, 3, 128}, grouped{128, 128, 3, 4},
-      narrowing{256, 128, 3}, narrow_point{256, 128, 1}, small{3, 64, 7};
+      narrowing{256, 128, 3}, low_precision_point{256, 128, 1}, small{3, 64, 7};
   struct Row {
     const char* what;
     std::vector<Filter> filters;
@@ -52,7 +52,7 @@ TEST_CASE("which convolutions make a compiler lay images channels last") {
       {"several channels to a group", {usual, grouped}, false, true},  // a quarter of the work
       {"nothing but groups", {grouped}, false, false},
       {"half as many results as channels", {usual, narrowing}, false, true},
-      {"the same by a single point", {usual, narrow_point}, true, true},
+      {"the same by a single point", {usual, low_precision_point}, true, true},
       {"small ones alone", {small}, false, true},
       {"none", {}, false, false},
   };

@@ -109,6 +109,20 @@ TEST_CASE("every family's file gives its published parameters") {
       {"gpt2", 124'439'808, 0},
       {"gpt2_xl", 1'557'611'200, 0},
       {"llama4_scout", 108'641'793'536, 0, true},
+      // Text and images, encoder and all: checkpoints by their index, some parts of which are counted otherwise.
+      {"llava_1.5_7b", 7.063427e9, 0.0005, true},
+      {"llava_1.6_mistral_7b", 7.566748e9, 0.0005, true},
+      {"paligemma_3b", 2.923466e9, 0.0005, true},
+      {"gemma3_4b", 4.300079e9, 0.0005, true},
+      {"gemma3_27b", 27.43241e9, 0.0005, true},
+      {"qwen2_vl_7b", 8.291376e9, 0.0005, true},
+      {"qwen2.5_vl_7b", 8.292167e9, 0.0005, true},
+      {"qwen2.5_vl_3b", 3.754623e9, 0.0005, true},
+      {"qwen3_vl_8b", 8.767124e9, 0.0005, true},
+      {"mistral_small_3.1_24b", 24.01136e9, 0.0005, true},
+      {"pixtral_12b", 12.68e9, 0.0005, true},
+      {"smolvlm_2.2b", 2.246273e9, 0.0005, true},
+      {"internvl3_8b", 7.944374e9, 0.0005, true},
       // BLOOM's model card.
       {"bloom_176b", 176'247'271'424, 0},
       // Model cards, rounded as they print it: Qwen3-14B, -32B, -30B-A3B, -235B-A22B, Qwen3.5-397B-A17B, Qwen1.5-MoE-A2.7B
@@ -439,12 +453,12 @@ TEST_CASE("broken and contradictory files give one line with the key") {
     CHECK(contains(error, row.says));
     CHECK(!contains(error, "\n"));
   }
-  Json mixture = Json::parse(config_text("mixtral_8x7b"));
-  mixture["num_experts_per_tok"] = 9;
-  CHECK(contains(error_of(mixture.dump()), "num_experts_per_tok"));
-  mixture["num_experts_per_tok"] = 2;
-  mixture["num_local_experts"] = 100'000;
-  CHECK(contains(error_of(mixture.dump()), "one by one"));
+  Json moe = Json::parse(config_text("mixtral_8x7b"));
+  moe["num_experts_per_tok"] = 9;
+  CHECK(contains(error_of(moe.dump()), "num_experts_per_tok"));
+  moe["num_experts_per_tok"] = 2;
+  moe["num_local_experts"] = 100'000;
+  CHECK(contains(error_of(moe.dump()), "one by one"));
   Json latent = Json::parse(config_text("deepseek_v3"));
   latent["first_k_dense_replace"] = 62;
   CHECK(contains(error_of(latent.dump()), "first_k_dense_replace"));

@@ -14,18 +14,18 @@ ServedNetwork served(std::string_view name, ModelSharing sharing = {}) {
   return {find_network(name)->language(), {}, sharing, {}, true};
 }
 
-/// Multiply-adds of all products of a list.
-double products(const std::vector<ForwardKernel>& kernels) {
+/// Multiply-adds of all GEMMs of a list.
+double gemms(const std::vector<ForwardKernel>& kernels) {
   double sum = 0;
   for (const ForwardKernel& kernel : kernels)
-    if (const auto* p = std::get_if<ForwardProduct>(&kernel.work))
+    if (const auto* p = std::get_if<ForwardGemm>(&kernel.work))
       sum += kernel.times * p->batch * p->m * p->n * p->k;
   return sum;
 }
-double exchanged(const std::vector<ForwardKernel>& kernels, Collective collective) {
+double communicated(const std::vector<ForwardKernel>& kernels, Collective collective) {
   double sum = 0;
   for (const ForwardKernel& kernel : kernels)
-    if (const auto* e = std::get_if<ForwardExchange>(&kernel.work))
+    if (const auto* e = std::get_if<ForwardCommunication>(&kernel.work))
       if (e->collective == collective) sum += kernel.times * e->bytes;
   return sum;
 }
@@ -37,11 +37,11 @@ TEST_CASE("a row is multiplied with every weight of the layers once, whoever sha
     CAPTURE(name);
     const ParameterShares p = parameters(served(name).network);
     const double weights = p.mixers + p.feed_forward;
-    // Biases are weights without a product: less than a thousandth.
-    CHECK(products(row_kernels(served(name), 7)) == doctest::Approx(7 * weights).epsilon(1e-3));
-    CHECK(products(row_kernels(served(name, {.tensor = 4}), 7)) ==
+    // Biases are weights without a GEMM: less than a thousandth.
+    CHECK(gemms(row_kernels(served(name), 7)) == doctest::Approx(7 * weights).epsilon(1e-3));
+    CHECK(gemms(row_kernels(served(name, {.tensor = 4}), 7)) ==
           doctest::Approx(7 * weights / 4).epsilon(1e-3));
-    CHECK(products(logit_kernels(served(name), 3)) ==
+    CHECK(gemms(logit_kernels(served(name), 3)) ==
           doctest::Approx(3.0 * static_cast<double>(served(name).network.vocabulary) *
                           static_cast<double>(served(name).network.width)));
   }
@@ -50,10 +50,10 @@ TEST_CASE("a row is multiplied with every weight of the layers once, whoever sha
 TEST_CASE("tensor ranks sum twice a layer, and the words' rows once") {
   const ServedNetwork s = served("llama3_8b", {.tensor = 2});
   // 32 layers, rows of 4096 values of 2 bytes.
-  CHECK(exchanged(row_kernels(s, 10), Collective::AllReduce) == 10.0 * 4096 * 2 * (2 * 32 + 1));
-  CHECK(exchanged(row_kernels(served("llama3_8b"), 10), Collective::AllReduce) == 0);
-  CHECK(exchanged(row_kernels(served("llama3_8b", {.pipeline = 4}), 10), Collective::SendReceive) ==
-        3 * 2 * 10.0 * 4096 * 2);
+  CHECK(communicated(row_kernels(s, 10), Collective::AllReduce) == 10.0 * 4096 * 2 * (2 * 32 + 1));
+  CHECK(communicated(row_kernels(served("llama3_8b"), 10), Collective::AllReduce) == 0);
+  CHECK(communicated(row_kernels(served("llama3_8b", {.pipeline = 4}), 10),
+                     Collective::SendReceive) == 3 * 2 * 10.0 * 4096 * 2);
 }
 
 TEST_CASE(
@@ -61,8 +61,8 @@ TEST_CASE(
     "back") {
   const ServedNetwork s = served("mixtral_8x7b", {.experts = 4, .data = 4});
   const auto kernels = row_kernels(s, 10);
-  CHECK(exchanged(kernels, Collective::AllGather) == 32.0 * 40 * 4096 * 2);
-  CHECK(exchanged(kernels, Collective::ReduceScatter) == 32.0 * 40 * 4096 * 2);
+  CHECK(communicated(kernels, Collective::AllGather) == 32.0 * 40 * 4096 * 2);
+  CHECK(communicated(kernels, Collective::ReduceScatter) == 32.0 * 40 * 4096 * 2);
   for (const ForwardKernel& kernel : kernels) {
     if (const auto* e = std::get_if<ExpertsWork>(&kernel.work)) {
       CHECK(e->tokens == 40);

@@ -41,7 +41,7 @@ TEST_CASE("a token's multiply-adds are its active parameters and what scores and
   struct Row {
     const char* file;
     double attention;  ///< per layer and key: heads times widths of key and value
-    double others;     ///< parameters that no product reads: norms, biases
+    double others;     ///< parameters that no GEMM reads: norms, biases
   };
   constexpr double kTokens = 64;
   const Row rows[] = {
@@ -116,7 +116,7 @@ TEST_CASE("attention in one kernel has the same weights, half the scores and no 
   CHECK(count(fused, OpKind::Attention) == 32);
   CHECK(count(fused, OpKind::Softmax) == 0);
   CHECK(count(fused, OpKind::Transpose) == 0);
-  // 2 sequences, 32 layers and heads, 64 x 64 scores of which half lie in the future, 2 products of 128.
+  // 2 sequences, 32 layers and heads, 64 x 64 scores of which half lie in the future, 2 GEMMs of 128.
   CHECK(steps.forward_macs() - fused.forward_macs() == 2. * 32 * 32 * 64 * 64 / 2 * 2 * 128);
 }
 
@@ -133,7 +133,7 @@ TEST_CASE("every network trains with attention in one kernel, and has its parame
         return t.role == TensorRole::Weight;
       });
       CHECK(count(forward, OpKind::Unknown) == 0);
-      // An indexer's choice passes no gradient: its five weights get none (two products, a key's product, its norm).
+      // An indexer's choice passes no gradient: its five weights get none (two GEMMs, a key's GEMM, its norm).
       if (count(forward, OpKind::TopKeys) > 0) continue;
       CHECK(count(make_training_graph(forward, {}), OpKind::Optimizer) ==
             static_cast<std::size_t>(weights));
@@ -157,7 +157,7 @@ TEST_CASE(
       std::count_if(composed.tensors().begin(), composed.tensors().end(), [](const Tensor& t) {
         return t.shape == Shape{1, 32, 64, 64} && !t.is_integer;
       });
-  CHECK(scores == 32 * 4);  // products, the mask added in place, softmax, zeros for empty rows
+  CHECK(scores == 32 * 4);  // GEMMs, the mask added in place, softmax, zeros for empty rows
   CHECK(composed.parameter_count() == graph_of("llama3_8b", {}).parameter_count());
   CHECK(count(graph_of("llama3_8b", {}), OpKind::Attention) == 32);
   // One head of keys per head of queries: any kernel takes it.
@@ -296,7 +296,7 @@ TEST_CASE("a network of the zoo is what its config.json says") {
   }
 }
 
-TEST_CASE("families that the zoo builds by their own sources have the same products") {
+TEST_CASE("families that the zoo builds by their own sources have the same GEMMs") {
   struct Row {
     const char *file, *network;
   };

@@ -45,7 +45,7 @@ TEST_CASE("a shared network has the parameters of the whole one but for what it 
   }
 }
 
-TEST_CASE("windows of some layers are told by the keys that all see together") {
+TEST_CASE("windows of some layers are reported by the keys that all see together") {
   const TransformerLayout oss = shardable(network_of("gpt_oss_120b"), "").layout;
   CHECK(oss.window == 128);
   CHECK(oss.windowed_layers == 18);

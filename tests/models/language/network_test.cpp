@@ -44,7 +44,7 @@ TEST_CASE("windows stop growing, states never grow") {
   CHECK(cache_bytes(state, 1000, Bytes(1)) == Bytes(1000 * 10 + 100 * 4 + 7));
 }
 
-TEST_CASE("tokens of a mixture take few of its parameters") {
+TEST_CASE("tokens of an MoE take few of its parameters") {
   struct Row {
     const char* file;
     double active, tolerance;

@@ -187,8 +187,8 @@ TEST_SUITE("models/lowering/algorithms") {
     CHECK(algorithms(3, PrecisionMode::Fp32, false)
               .contains({Algorithm::WinogradNonfused, MathUnit::CudaCore}));
     // A 1x1 filter multiplies the images as they lie in TF32 alone.
-    const std::pair product{Algorithm::ExplicitGemm, MathUnit::TensorCore};
-    CHECK(algorithms(1, PrecisionMode::Tf32, false).contains(product));
-    CHECK_FALSE(algorithms(1, PrecisionMode::Fp16, false).contains(product));
+    const std::pair gemm{Algorithm::ExplicitGemm, MathUnit::TensorCore};
+    CHECK(algorithms(1, PrecisionMode::Tf32, false).contains(gemm));
+    CHECK_FALSE(algorithms(1, PrecisionMode::Fp16, false).contains(gemm));
   }
 }

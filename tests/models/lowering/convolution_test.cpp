@@ -47,10 +47,10 @@ const Candidate& find(const std::vector<Candidate>& list, Algorithm algorithm) {
   return *it;
 }
 
-double flops(const Candidate& candidate, bool products_only) {
+double flops(const Candidate& candidate, bool gemms_only) {
   double sum = 0;
   for (const Kernel& kernel : candidate.kernels) {
-    if (!products_only || !std::holds_alternative<StreamWork>(kernel.work))
+    if (!gemms_only || !std::holds_alternative<StreamWork>(kernel.work))
       sum += kernel.flops.in_flop();
   }
   return sum;
@@ -59,23 +59,23 @@ double flops(const Candidate& candidate, bool products_only) {
 }  // namespace
 
 TEST_SUITE("models/lowering/convolution") {
-  TEST_CASE("without cuDNN every image is unfolded and multiplied by itself") {
+  TEST_CASE("without cuDNN every image is im2col and multiplied by itself") {
     const ConvAttributes a = square(8, 16, 14, 32, 3, 1, 2);
     for (const Pass pass : kPasses) {
       CAPTURE(static_cast<int>(pass));
       const auto list = convolution_candidates(a, pass, PrecisionMode::Fp32, ImageLayout::Nchw,
                                                test::kepler(), 0);
       REQUIRE(list.size() == 1);
-      CHECK(list.front().kernels.size() == 2);  // im2col or col2im, and the product
+      CHECK(list.front().kernels.size() == 2);  // im2col or col2im, and the GEMM
       CHECK(flops(list.front(), true) == doctest::Approx(2 * a.macs()));
-      // One image unfolded: 16 * 9 values for each of 14 * 14 pixels.
+      // One image im2col: 16 * 9 values for each of 14 * 14 pixels.
       CHECK(list.front().workspace.in_bytes() == doctest::Approx(4.0 * 16 * 9 * 14 * 14));
       for (const Kernel& kernel : list.front().kernels) {
-        const bool is_product = std::holds_alternative<MatrixWork>(kernel.work);
-        CHECK(kernel.launches == (is_product ? 8 * 2 : 8));  // images, times groups
+        const bool is_gemm = std::holds_alternative<MatrixWork>(kernel.work);
+        CHECK(kernel.launches == (is_gemm ? 8 * 2 : 8));  // images, times groups
       }
     }
-    // A plain product needs no unfolding.
+    // A plain GEMM needs no unfolding.
     CHECK(convolution_candidates(square(8, 16, 14, 32, 1), Pass::Forward, PrecisionMode::Fp32,
                                  ImageLayout::Nchw, test::kepler(), 0)
               .front()
@@ -228,18 +228,18 @@ TEST_SUITE("models/lowering/convolution") {
   }
 
   TEST_CASE("tiled FFT transforms filters of one row two tiles at a time") {
-    // 100 outputs of 5 taps: 28 a tile of 32, four tiles. Products over two tiles of 8 images of one row.
+    // 100 outputs of 5 taps: 28 a tile of 32, four tiles. GEMMs over two tiles of 8 images of one row.
     ConvAttributes a = square(8, 64, 100, 96, 5);
     a.h = a.p = a.r = 1;
     a.pad_top = a.pad_bottom = 0;
     const auto list = convolution_candidates(a, Pass::Forward, PrecisionMode::Fp32,
                                              ImageLayout::Nchw, test::kepler(), 7.6);
     const Candidate& tiled = find(list, Algorithm::FftTiling);
-    const auto product = std::find_if(tiled.kernels.begin(), tiled.kernels.end(),
-                                      [](const Kernel& k) { return k.name == "products"; });
-    REQUIRE(product != tiled.kernels.end());
-    CHECK(product->launches == 2);
-    const auto& work = std::get<MatrixWork>(product->work);
+    const auto gemm = std::find_if(tiled.kernels.begin(), tiled.kernels.end(),
+                                   [](const Kernel& k) { return k.name == "gemms"; });
+    REQUIRE(gemm != tiled.kernels.end());
+    CHECK(gemm->launches == 2);
+    const auto& work = std::get<MatrixWork>(gemm->work);
     CHECK(work.batch == 17);
     CHECK(work.m == 8 * 2);
     CHECK(work.n == 96);
@@ -349,8 +349,8 @@ TEST_SUITE("models/lowering/convolution") {
   }
 
   TEST_CASE("Winograd saves the multiplications of its tiles") {
-    // 16 images of 8x8: F(2x2,3x3) needs 16 products for 4 results that take 36 directly. F(4x4,3x3) has
-    // 2 x 2 tiles per image, 36 products each, per pair of channels.
+    // 16 images of 8x8: F(2x2,3x3) needs 16 GEMMs for 4 results that take 36 directly. F(4x4,3x3) has
+    // 2 x 2 tiles per image, 36 GEMMs each, per pair of channels.
     const ConvAttributes a = square(16, 32, 8, 64, 3);
     for (const Pass pass : {Pass::Forward, Pass::BackwardData}) {
       CHECK(flops(find(candidates(a, pass), Algorithm::WinogradFused), true) ==
@@ -378,7 +378,7 @@ TEST_SUITE("models/lowering/convolution") {
   }
 
   TEST_CASE("non-fused Winograd pads images to sixteen, but for gradients of weights") {
-    // 8x8 pixels are 2 x 2 tiles of 4x4, each 36 products per pair of channels.
+    // 8x8 pixels are 2 x 2 tiles of 4x4, each 36 GEMMs per pair of channels.
     struct Row {
       std::int64_t images, padded;
     };
@@ -442,7 +442,7 @@ TEST_SUITE("models/lowering/convolution") {
     // 112 outputs by a 3x3 filter: tiles of 30, so 4 x 4, of 544 frequencies each.
     const auto list = candidates(square(2, 8, 112, 16, 3), Pass::Forward);
     const Candidate& tiled = find(list, Algorithm::FftTiling);
-    const double expected[] = {16, 1, 16, 16};  // data, filter, products, output
+    const double expected[] = {16, 1, 16, 16};  // data, filter, GEMMs, output
     REQUIRE(tiled.kernels.size() == 4);
     for (std::size_t i = 0; i < 4; ++i) {
       CAPTURE(tiled.kernels[i].name);
@@ -451,12 +451,12 @@ TEST_SUITE("models/lowering/convolution") {
     CHECK(flops(tiled, true) == 16.0 * 544 * 8 * 2 * 8 * 16);
   }
 
-  TEST_CASE("an unfolded batch is one product over all its pixels") {
+  TEST_CASE("an im2col batch is one GEMM over all its pixels") {
     const auto list = candidates(square(8, 64, 14, 32, 3), Pass::Forward);
-    const Candidate& unfolded = find(list, Algorithm::ExplicitGemm);
-    REQUIRE(unfolded.kernels.size() == 2);
-    CHECK(std::holds_alternative<ConvWork>(unfolded.kernels[1].work));
-    CHECK(unfolded.kernels[1].read.in_bytes() == 4.0 * (8 * 64 * 9 * 14 * 14 + 32 * 64 * 9));
+    const Candidate& im2col = find(list, Algorithm::ExplicitGemm);
+    REQUIRE(im2col.kernels.size() == 2);
+    CHECK(std::holds_alternative<ConvWork>(im2col.kernels[1].work));
+    CHECK(im2col.kernels[1].read.in_bytes() == 4.0 * (8 * 64 * 9 * 14 * 14 + 32 * 64 * 9));
   }
 
   TEST_CASE(
@@ -510,15 +510,14 @@ TEST_SUITE("models/lowering/convolution") {
     }
   }
 
-  TEST_CASE(
-      "a 1x1 convolution on Ampere's tensor cores can be a plain product without transposes") {
+  TEST_CASE("a 1x1 convolution on Ampere's tensor cores can be a plain GEMM without transposes") {
     const ConvAttributes a = square(8, 64, 28, 32, 1);
     for (const Pass pass : kPasses) {
-      const Candidate product =
+      const Candidate gemm =
           find(candidates(a, pass, PrecisionMode::Tf32, test::ampere()), Algorithm::ExplicitGemm);
-      CHECK(product.kernels.size() == 1);
-      CHECK(flops(product, true) == 2 * a.macs());
-      CHECK(product.workspace.in_bytes() == 0);
+      CHECK(gemm.kernels.size() == 1);
+      CHECK(flops(gemm, true) == 2 * a.macs());
+      CHECK(gemm.workspace.in_bytes() == 0);
       // Its first library turned images and results.
       const auto before_8_1 = convolution_candidates(a, pass, PrecisionMode::Tf32,
                                                      ImageLayout::Nchw, test::ampere(), 8.0);

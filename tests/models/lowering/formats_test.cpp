@@ -35,7 +35,7 @@ TEST_SUITE("models/lowering/formats") {
         {"int8 dot products of CUDA cores", PrecisionMode::Int8, test::pascal_with_slow_half(),
          Int8, Int8, cuda},
         {"int8 on tensor cores", PrecisionMode::Int8, test::ampere(), Int8, Int8, tensor},
-        {"fp8 products, bfloat16 in memory", PrecisionMode::Fp8, test::hopper(), Bf16, Fp8, tensor},
+        {"fp8 GEMMs, bfloat16 in memory", PrecisionMode::Fp8, test::hopper(), Bf16, Fp8, tensor},
     };
     for (const Row& row : rows) {
       CAPTURE(row.what);

@@ -29,7 +29,7 @@ FrameworkProfile plain() {
   return framework;
 }
 
-/// Kernels other than those of convolutions and products, by op, as "name read written" in elements
+/// Kernels other than those of convolutions and GEMMs, by op, as "name read written" in elements
 /// of fp32.
 using Kernels = std::map<std::string, std::vector<std::string>>;
 Kernels streams(const NetworkGraph& graph, const FrameworkProfile& framework,
@@ -151,7 +151,7 @@ TEST_SUITE("models/lowering/fusion") {
   }
 
   TEST_CASE("what a library reads is written, and a reduction of it joins the kernel that writes") {
-    // relu -> linear with bias. dy of the linear layer is the relu's gradient: both products read
+    // relu -> linear with bias. dy of the linear layer is the relu's gradient: both GEMMs read
     // it, so it is written; the bias's gradient sums it in the same kernel.
     GraphBuilder b("library", 4);
     TensorId x = b.input("x", {4, 10});
@@ -159,7 +159,7 @@ TEST_SUITE("models/lowering/fusion") {
     x = b.activation("relu", x, "relu");
     b.graph().outputs = {x};
     const auto kernels = streams(training(std::move(b).take()), compiled());
-    // Bias and relu: product, bias in, y out.
+    // Bias and relu: GEMM, bias in, y out.
     CHECK(kernels.at("relu") == std::vector<std::string>{"loop_fusion 100 80"});
     // y, dy in; masked dy and the sums out.
     CHECK(kernels.at("relu bwd") == std::vector<std::string>{"reduce_fusion 160 100"});
@@ -218,11 +218,11 @@ TEST_SUITE("models/lowering/fusion") {
     b.graph().outputs = {sum};
     const NetworkGraph graph = std::move(b).take();
     CHECK(streams(graph, compiled()) == Kernels{{"add5", {"loop_fusion 600 100"}}});
-    FrameworkProfile narrow = compiled();
-    narrow.compiler->most_operands = 4;  // three in, one out
-    CHECK(streams(graph, narrow) == Kernels{{"add2", {"loop_fusion 300 100"}},
-                                            {"add4", {"loop_fusion 300 100"}},
-                                            {"add5", {"combine 200 100"}}});
+    FrameworkProfile low_precision = compiled();
+    low_precision.compiler->most_operands = 4;  // three in, one out
+    CHECK(streams(graph, low_precision) == Kernels{{"add2", {"loop_fusion 300 100"}},
+                                                   {"add4", {"loop_fusion 300 100"}},
+                                                   {"add5", {"combine 200 100"}}});
   }
 
   TEST_CASE("a compiler that joins rows makes one kernel of a softmax, its scale and its dropout") {
@@ -250,7 +250,7 @@ TEST_SUITE("models/lowering/fusion") {
     CHECK(kept.kernel_class == KernelClass::Softmax);
     CHECK(kept.read.in_bytes() == 4 * 64 * 512);  // once: the row stays in registers
     CHECK(kept.written.in_bytes() >= 4 * 64 * 512);
-    // Ten rounds of two wide products and two logical operations for every number that is drawn.
+    // Ten rounds of two wide GEMMs and two logical operations for every number that is drawn.
     CHECK(kept.flops.in_flop() >= 60 * 64 * 512);
     // 512 elements: one warp. Longer than 1024: maximum, sum and quotient read their row anew, and write.
     CHECK(std::get<ReductionWork>(kept.work).row_threads == 32);

@@ -16,7 +16,7 @@ using namespace tracecast;
 
 namespace {
 
-/// A step of a convolution, its activation and a product.
+/// A step of a convolution, its activation and a GEMM.
 NetworkGraph trained(OptimizerKind optimizer) {
   GraphBuilder b("small", 2);
   TensorId x = b.conv_layer("conv", b.input("x", {2, 4, 8, 8}), 8, Window::square(3), true);

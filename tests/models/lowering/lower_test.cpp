@@ -161,7 +161,7 @@ TEST_SUITE("models/lowering/lower") {
     CHECK(ideal.ops.size() == graph.ops().size() - static_cast<std::size_t>(updates) + 1);
   }
 
-  TEST_CASE("products of a training step execute two operations per multiply-add") {
+  TEST_CASE("GEMMs of a training step execute two operations per multiply-add") {
     const NetworkGraph graph = training(build_network("vgg16", {.batch = 2, .training = true}));
     const LoweredStep step = lower(graph, find_framework("tensorflow"), test::kepler(), {});
     for (const LoweredOp& lowered : step.ops) {
@@ -169,9 +169,9 @@ TEST_SUITE("models/lowering/lower") {
       if (op.kind != OpKind::Conv && op.kind != OpKind::Linear) continue;
       double flops = 0;
       for (const Kernel& kernel : lowered.candidates.front().kernels) {
-        const bool is_product = std::holds_alternative<ConvWork>(kernel.work) ||
-                                std::holds_alternative<MatrixWork>(kernel.work);
-        if (is_product) flops += kernel.flops.in_flop();
+        const bool is_gemm = std::holds_alternative<ConvWork>(kernel.work) ||
+                             std::holds_alternative<MatrixWork>(kernel.work);
+        if (is_gemm) flops += kernel.flops.in_flop();
       }
       CAPTURE(op.name);
       CHECK(flops == 2 * macs(op));
@@ -299,16 +299,16 @@ TEST_SUITE("models/lowering/lower") {
     const auto eager =
         kernels_by_op(graph, lower(graph, find_framework("pytorch"), test::kepler(), {}));
     CHECK(names(eager.at("conv")) == Names{"conv", "bias_add"});
-    CHECK(names(eager.at("hidden")) == Names{"product", "bias_add"});
+    CHECK(names(eager.at("hidden")) == Names{"gemm", "bias_add"});
     CHECK(names(eager.at("conv wgrad")) == Names{"clear", "conv", "bias_gradient"});
-    CHECK(names(eager.at("hidden wgrad")) == Names{"product", "bias_gradient"});
+    CHECK(names(eager.at("hidden wgrad")) == Names{"gemm", "bias_gradient"});
     const auto& work = std::get<ReductionWork>(eager.at("hidden wgrad").back().work);
     CHECK(work.rows == 64);
     CHECK(work.cols == 4);
     const auto ideal =
         kernels_by_op(graph, lower(graph, find_framework("ideal"), test::kepler(), {}));
     CHECK(names(ideal.at("conv")) == Names{"conv"});
-    CHECK(names(ideal.at("hidden")) == Names{"product"});
+    CHECK(names(ideal.at("hidden")) == Names{"gemm"});
   }
 
   TEST_CASE("fused activations cost nothing in either direction") {
@@ -321,25 +321,25 @@ TEST_SUITE("models/lowering/lower") {
     }
   }
 
-  TEST_CASE("products carry the age of the framework's matrix library") {
+  TEST_CASE("GEMMs carry the age of the framework's matrix library") {
     GraphBuilder b("aged", 2);
     TensorId x = b.linear_layer("hidden", b.input("x", {2, 8}), 4, false);
     b.graph().outputs = {x};
     const NetworkGraph graph = std::move(b).take();
     FrameworkProfile framework = find_framework("pytorch");
     for (const bool is_early : {false, true}) {
-      framework.kernels.early_products = is_early;
+      framework.kernels.early_gemms = is_early;
       const auto kernels = kernels_by_op(graph, lower(graph, framework, test::volta(), {}));
       CHECK(std::get<MatrixWork>(kernels.at("hidden").back().work).by_early_library == is_early);
     }
   }
 
-  TEST_CASE("a bias goes into the product's epilogue where the framework's version does that") {
+  TEST_CASE("a bias goes into the GEMM's epilogue where the framework's version does that") {
     const NetworkGraph graph = varied_network();
     FrameworkProfile framework = find_framework("pytorch");
-    framework.fusion.product_bias = true;
+    framework.fusion.gemm_bias = true;
     const auto kernels = kernels_by_op(graph, lower(graph, framework, test::volta(), {}));
-    CHECK(names(kernels.at("hidden")) == Names{"product"});
+    CHECK(names(kernels.at("hidden")) == Names{"gemm"});
     CHECK(names(kernels.at("conv")).back() == "bias_add");  // convolutions keep their own
   }
 

@@ -17,19 +17,19 @@ using namespace tracecast;
 using namespace tracecast::test;
 
 TEST_SUITE("models/lowering/number_formats") {
-  TEST_CASE("TF32 of convolutions alone leaves products in FP32, without casts") {
+  TEST_CASE("TF32 of convolutions alone leaves GEMMs in FP32, without casts") {
     const NetworkGraph graph = training(varied_network());
     FrameworkProfile framework = find_framework("pytorch");
-    framework.precision.tf32_products = false;
+    framework.precision.tf32_gemms = false;
     const LoweredStep step =
         lower(graph, framework, test::ampere(), {.precision = PrecisionMode::Tf32});
     bool on_tensor_cores = false;  // a convolution, in any of its algorithms
-    int products = 0;
+    int gemms = 0;
     for (const LoweredOp& op : step.ops) {
       for (const Kernel& kernel : op.candidates.front().kernels) {
         CHECK(kernel.name.find("cast") == std::string::npos);
         if (kernel.kernel_class != KernelClass::Gemm) continue;
-        ++products;
+        ++gemms;
         CHECK(kernel.math == Precision::Fp32);
         CHECK(kernel.unit == MathUnit::CudaCore);
       }
@@ -40,7 +40,7 @@ TEST_SUITE("models/lowering/number_formats") {
       }
     }
     CHECK(on_tensor_cores);
-    CHECK(products == 6);  // two layers, each forward, data and weight gradient
+    CHECK(gemms == 6);  // two layers, each forward, data and weight gradient
   }
 
   TEST_CASE("autocast keeps what its list names in fp32, and promotes to the widest input") {
@@ -55,10 +55,11 @@ TEST_SUITE("models/lowering/number_formats") {
       return found;
     };
     const auto pytorch = widths("pytorch"), tensorflow = widths("tensorflow");
-    for (const auto* narrow : {"conv", "bn", "relu", "residual", "max_pool", "hidden", "gelu"}) {
-      CAPTURE(narrow);
-      CHECK(pytorch.at(narrow) == Precision::Fp16);
-      CHECK(tensorflow.at(narrow) == Precision::Fp16);
+    for (const auto* low_precision :
+         {"conv", "bn", "relu", "residual", "max_pool", "hidden", "gelu"}) {
+      CAPTURE(low_precision);
+      CHECK(pytorch.at(low_precision) == Precision::Fp16);
+      CHECK(tensorflow.at(low_precision) == Precision::Fp16);
     }
     for (const auto* wide : {"layer_norm", "mystery", "softmax"}) {
       CAPTURE(wide);
@@ -134,7 +135,7 @@ TEST_SUITE("models/lowering/number_formats") {
     CHECK(on_pascal.at("hidden").back().unit == MathUnit::CudaCore);
   }
 
-  TEST_CASE("half products off the tensor cores are computed in fp32, convolutions are not") {
+  TEST_CASE("half GEMMs off the tensor cores are computed in fp32, convolutions are not") {
     const NetworkGraph graph = varied_network();
     const auto kernels =
         kernels_by_op(graph, lower(graph, find_framework("pytorch"), test::pascal_with_fast_half(),
@@ -144,7 +145,7 @@ TEST_SUITE("models/lowering/number_formats") {
     CHECK(kernels.at("conv").front().math == Precision::Fp16);
   }
 
-  TEST_CASE("fp8 products cast their operands, in training with a transposed copy") {
+  TEST_CASE("fp8 GEMMs cast their operands, in training with a transposed copy") {
     GraphBuilder b("two", 16);
     TensorId x = b.input("x", {16, 32});
     x = b.linear_layer("first", x, 64, false);
@@ -154,7 +155,7 @@ TEST_SUITE("models/lowering/number_formats") {
     const LoweringOptions fp8{.precision = PrecisionMode::Fp8};
     const FrameworkProfile& pytorch = find_framework("pytorch");
     const auto infer = kernels_by_op(forward, lower(forward, pytorch, test::hopper(), fp8));
-    CHECK(names(infer.at("first")) == Names{"operand_cast", "operand_cast", "product"});
+    CHECK(names(infer.at("first")) == Names{"operand_cast", "operand_cast", "gemm"});
     CHECK(infer.at("first").back().math == Precision::Fp8);
     CHECK(bytes({infer.at("first")[0]}) == 3.0 * 32 * 64);  // the weight: 2 read, 1 written
     // Operands of a byte, a result of two.
@@ -162,21 +163,21 @@ TEST_SUITE("models/lowering/number_formats") {
     CHECK(infer.at("second").back().math == Precision::Bf16);
     const auto train = kernels_by_op(step, lower(step, pytorch, test::hopper(), fp8));
     CHECK(bytes({train.at("first")[1]}) == 4.0 * 16 * 32);  // 2 read, 2 written
-    CHECK(names(train.at("first wgrad")).front() == "product");
+    CHECK(names(train.at("first wgrad")).front() == "gemm");
   }
 
   TEST_CASE(
-      "mixed precision casts each weight once per use and its gradient once, and runs products on "
+      "mixed precision casts each weight once per use and its gradient once, and runs GEMMs on "
       "tensor cores") {
     const NetworkGraph graph = training(varied_network());
     const LoweringOptions amp{.precision = PrecisionMode::Amp};
     const auto kernels =
         kernels_by_op(graph, lower(graph, find_framework("pytorch"), test::volta(), amp));
-    // Layer norm is fp32 in autocast, and what follows keeps its width up to the next product.
-    CHECK(names(kernels.at("logits")) == Names{"cast", "weight_cast", "product", "bias_add"});
+    // Layer norm is fp32 in autocast, and what follows keeps its width up to the next GEMM.
+    CHECK(names(kernels.at("logits")) == Names{"cast", "weight_cast", "gemm", "bias_add"});
     // The gradient comes from the fp32 loss and is cast once, by the first who reads it.
-    CHECK(names(kernels.at("logits dgrad")) == Names{"cast", "product"});
-    CHECK(names(kernels.at("logits wgrad")) == Names{"product", "bias_gradient", "weight_cast"});
+    CHECK(names(kernels.at("logits dgrad")) == Names{"cast", "gemm"});
+    CHECK(names(kernels.at("logits wgrad")) == Names{"gemm", "bias_gradient", "weight_cast"});
     CHECK(kernels.at("logits")[2].unit == MathUnit::TensorCore);
     CHECK(kernels.at("logits")[2].data == Precision::Fp16);
     CHECK(bytes({kernels.at("logits")[0]}) == 6.0 * 4 * 64);  // 4 in, 2 out

@@ -20,11 +20,10 @@ NetworkGraph pairs(bool is_read_elsewhere = false) {
   const TensorId rows = b.embedding_layer("rows", ids, 100, 8);
   const TensorId parts[] = {dense, b.reshape("rows.view", rows, {4, 24})};
   const TensorId x = b.reshape("vectors", b.concat("features", parts, 1), {4, 4, 8});
-  const TensorId products =
-      b.reshape("products.view", b.matmul("products", x, x, false, true), {4, 16});
+  const TensorId gemms = b.reshape("gemms.view", b.matmul("gemms", x, x, false, true), {4, 16});
   const TensorId lower =
       b.tensor({.name = "lower", .shape = {6}, .role = TensorRole::Buffer, .is_integer = true});
-  const TensorId picked = b.gather("picked", products, lower, 1);
+  const TensorId picked = b.gather("picked", gemms, lower, 1);
   const TensorId both[] = {dense,
                            is_read_elsewhere ? b.activation("relu", picked, "relu") : picked};
   b.graph().outputs = {b.linear_layer("top", b.concat("joined", both, 1), 1, false)};
@@ -47,7 +46,7 @@ std::vector<std::pair<std::string, Kernel>> names_and_kernels(const NetworkGraph
 std::vector<Kernel> pair_kernels(const NetworkGraph& graph, std::string_view framework) {
   std::vector<Kernel> found;
   for (const auto& [name, kernel] : names_and_kernels(graph, framework)) {
-    if (kernel.name == "pair_products") found.push_back(kernel);
+    if (kernel.name == "pair_gemms") found.push_back(kernel);
   }
   return found;
 }
@@ -79,7 +78,7 @@ TEST_CASE("nothing of the pairs has another kernel, and nothing else changes") {
   const auto has = [](const std::vector<std::string>& names, std::string_view name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
-  for (const char* name : {"features", "products", "picked", "picked bwd"}) {
+  for (const char* name : {"features", "gemms", "picked", "picked bwd"}) {
     CAPTURE(name);
     CHECK(has(alone, name));
     CHECK(!has(fused, name));
@@ -90,7 +89,7 @@ TEST_CASE("nothing of the pairs has another kernel, and nothing else changes") {
   }
 }
 
-TEST_CASE("a product of pairs that something else reads stays as it is") {
+TEST_CASE("a GEMM of pairs that something else reads stays as it is") {
   CHECK(pair_kernels(pairs(true), "pytorch_nvidia").empty());
   CHECK(pair_kernels(pairs(), "pytorch").empty());
 }

@@ -68,17 +68,17 @@ TEST_SUITE("models/lowering/recurrent") {
       CAPTURE(framework);
       const Lowered low = lower_layers({.hidden = 128}, 10, true, find_framework(framework),
                                        PrecisionMode::Amp, test::volta());
-      int products = 0;
+      int gemms = 0;
       for (const Kernel& kernel : low.kernels(Pass::Forward)) {
         if (kernel.kernel_class != KernelClass::Gemm) continue;
-        ++products;
+        ++gemms;
         CHECK(kernel.data == Precision::Fp16);
       }
-      CHECK(products > 0);
+      CHECK(gemms > 0);
     }
   }
 
-  TEST_CASE("one product for all inputs, then a step at a time") {
+  TEST_CASE("one GEMM for all inputs, then a step at a time") {
     const Lowered low =
         lower_layers({.hidden = 128}, 10, false, generic(), PrecisionMode::Fp32, test::volta());
     const std::vector<Kernel> kernels = low.kernels(Pass::Forward);
@@ -89,11 +89,11 @@ TEST_SUITE("models/lowering/recurrent") {
     CHECK(inputs.k == 128);
     CHECK(kernels[0].kernel_class == KernelClass::Gemm);
     const auto& step = std::get<RecurrentWork>(kernels[1].work);
-    CHECK(step.product.m == 16);
-    CHECK(step.product.n == 512);
-    CHECK(step.product.k == 128);
+    CHECK(step.gemm.m == 16);
+    CHECK(step.gemm.n == 512);
+    CHECK(step.gemm.k == 128);
     CHECK(kernels[1].kernel_class == KernelClass::Recurrent);
-    CHECK(count_launches(kernels) == 1 + 2 * 10);  // product and elementwise per step
+    CHECK(count_launches(kernels) == 1 + 2 * 10);  // GEMM and elementwise per step
   }
 
   TEST_CASE("layers run as a wavefront where the framework has streams") {
@@ -105,7 +105,7 @@ TEST_SUITE("models/lowering/recurrent") {
                                        PrecisionMode::Fp32, test::volta());
       const std::vector<Kernel> kernels = low.kernels(Pass::Forward);
       CHECK(count_cells(kernels) == 30);
-      // 10 + 3 - 1 fronts, or 30 steps; and 3 products of inputs
+      // 10 + 3 - 1 fronts, or 30 steps; and 3 GEMMs of inputs
       CHECK(kernels.size() == (streams ? 12 : 30) + 3);
       CHECK(count_launches(kernels) == 3 + 60);
     }
@@ -129,28 +129,28 @@ TEST_SUITE("models/lowering/recurrent") {
     }
   }
 
-  TEST_CASE("arithmetic of the three passes is that of their products") {
+  TEST_CASE("arithmetic of the three passes is that of their GEMMs") {
     const Lowered low = lower_layers({.hidden = 128, .layers = 2}, 10, true, generic(),
                                      PrecisionMode::Fp32, test::volta());
-    const auto products = [&](Pass pass) {
+    const auto gemms = [&](Pass pass) {
       double flops = 0;
       for (const Kernel& kernel : low.kernels(pass)) {
         if (std::holds_alternative<MatrixWork>(kernel.work)) flops += kernel.flops.in_flop();
         if (const auto* work = std::get_if<RecurrentWork>(&kernel.work)) {
-          flops += 2.0 * static_cast<double>(work->steps * work->cells * work->product.m *
-                                             work->product.n * work->product.k);
+          flops += 2.0 * static_cast<double>(work->steps * work->cells * work->gemm.m *
+                                             work->gemm.n * work->gemm.k);
         }
       }
       return flops;
     };
     const double all = 2.0 * 10 * 16 * 512 * 128 * 4;  // two matrices in each of two layers
-    CHECK(products(Pass::Forward) == doctest::Approx(all));
-    CHECK(products(Pass::BackwardWeights) == doctest::Approx(all));
+    CHECK(gemms(Pass::Forward) == doctest::Approx(all));
+    CHECK(gemms(Pass::BackwardWeights) == doctest::Approx(all));
     // x is an input: nobody wants its gradient.
-    CHECK(products(Pass::BackwardData) == doctest::Approx(all * 3 / 4));
+    CHECK(gemms(Pass::BackwardData) == doctest::Approx(all * 3 / 4));
   }
 
-  TEST_CASE("long sequences are told several steps at a time") {
+  TEST_CASE("long sequences are reported several steps at a time") {
     const Lowered low = lower_layers({.hidden = 64}, 1'000'000, false, generic(),
                                      PrecisionMode::Fp32, test::volta());
     CHECK(low.kernels(Pass::Forward).size() < 100);

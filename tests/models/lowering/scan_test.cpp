@@ -67,7 +67,7 @@ constexpr ScanAttributes kDelta{.rule = ScanRule::GatedDelta,
 
 TEST_SUITE_BEGIN("models/lowering/scan");
 
-TEST_CASE("a state space scan makes the products of its chunks") {
+TEST_CASE("a state space scan makes the GEMMs of its chunks") {
   const double states = 64. * 64 * 128 * 256;           // per tile value x key x chunk
   const double scores = 2. * 4 * 2 * 256 * 256 * 128;   // per chunk and group
   const double outputs = 64. * 256 * 64 * (128 + 128);  // states before it, half of the chunk
@@ -86,7 +86,7 @@ TEST_CASE("a delta rule's chain takes a state per head and block of values throu
   CHECK(flops(forward) == 2 * tiles + 32. * 16 * 2 * 2 * 64 * 128 * 64);
 }
 
-TEST_CASE("a gradient computes states again, and two to four times as many products") {
+TEST_CASE("a gradient computes states again, and two to four times as many GEMMs") {
   for (const ScanAttributes& a : {kStateSpace, kDelta}) {
     const double ratio = flops(kernels_of(a, Pass::Backward)) / flops(kernels_of(a, Pass::Forward));
     CHECK(ratio > 2);

@@ -15,7 +15,7 @@ using namespace tracecast::test;
 
 namespace {
 
-/// A product, a root mean square norm of 8 x 64, attention's softmax over 4 rows of 16, a product, wide logits.
+/// A GEMM, a root mean square norm of 8 x 64, attention's softmax over 4 rows of 16, a GEMM, wide logits.
 NetworkGraph casting_network(bool casts) {
   GraphBuilder b("casting", 1);
   const TensorId constant = zoo_builders::scalar(b, "constant");
@@ -25,7 +25,7 @@ NetworkGraph casting_network(bool casts) {
   x = b.reshape("rows", x, {4, 8, 16});
   x = zoo_builders::softmax_in(b, "attention", x, casts);
   x = b.linear_layer("out", x, 10, false);
-  b.graph().outputs = {casts ? b.widen("logits.float", x) : x};
+  b.graph().outputs = {casts ? b.upcast("logits.float", x) : x};
   return std::move(b).take();
 }
 

@@ -77,7 +77,7 @@ TEST_SUITE("models/lowering/workspace") {
     } rows[] = {
         {"none", Algorithm::ImplicitGemm, 0},
         {"Volta: 6 bytes per output pixel", Algorithm::ImplicitPrecomputedGemm, 6 * 14 * 14},
-        {"unfolded image", Algorithm::ExplicitGemm, 4.0 * 32 * 256 * 9 * 14 * 14},
+        {"im2col matrix", Algorithm::ExplicitGemm, 4.0 * 32 * 256 * 9 * 14 * 14},
         // 14 + 2 = 16 fills a 16x16 transform: 16 * 9 complex values of 8 bytes.
         {"planes of filters and images, twice", Algorithm::Fft, 16.0 * 144 * (65536 + 8192)},
         {"one 32x32 tile per image", Algorithm::FftTiling, 8.0 * 32 * 17 * (65536 + 16384)},

@@ -287,7 +287,7 @@ TEST_CASE("an image with its channels last changes in its two middle dimensions"
   CHECK(output_shape(import_model(model, {.batch = 2, .image_size = 64}).graph) == "2x3x64x64");
 }
 
-TEST_CASE("a lone image has no batch to change, but a size") {
+TEST_CASE("a single image has no batch to change, but a size") {
   OneOp model = one_op({{3, 320, 256}}, node("Unsqueeze", {"x", "zero"}, {"z"}));
   model.weights = {constant("zero", {0})};
   CHECK(output_shape(import_model(model, {.batch = 1, .image_size = 96}).graph) == "1x3x96x96");

@@ -20,8 +20,8 @@ Message graph(const Names& inputs, const std::vector<Message>& nodes, const Name
   return message;
 }
 
-/// A product with `matrix`, rows of 8 to rows of 8.
-Message product(const std::string& x, const std::string& y, const std::string& matrix = "matrix") {
+/// A GEMM with `matrix`, rows of 8 to rows of 8.
+Message gemm(const std::string& x, const std::string& y, const std::string& matrix = "matrix") {
   return node("MatMul", {x, matrix}, {y});
 }
 
@@ -58,8 +58,8 @@ TEST_CASE("a branch whose condition follows from shapes is taken, the other leav
 }
 
 TEST_CASE("where the data decide the longer branch is taken, and said to be") {
-  const Message shorter = graph({}, {product("x", "a")}, {"a"});
-  const Message longer = graph({}, {product("x", "b"), product("b", "c", "other")}, {"c"});
+  const Message shorter = graph({}, {gemm("x", "a")}, {"a"});
+  const Message longer = graph({}, {gemm("x", "b"), gemm("b", "c", "other")}, {"c"});
   const OnnxNetwork imported = import_model(network(
       {node("ReduceSum", {"x"}, {"sum"}),
        node("Cast", {"sum"}, {"condition"}, {attribute("to", 9)}),
@@ -74,7 +74,7 @@ TEST_CASE("where the data decide the longer branch is taken, and said to be") {
 TEST_CASE("a loop of known length repeats its body, shares its weights and stacks its results") {
   // state = state * matrix, 5 times; each state is a result as well
   const Message body = graph({"i", "goes_on", "state"},
-                             {product("state", "next"), node("Identity", {"goes_on"}, {"still"})},
+                             {gemm("state", "next"), node("Identity", {"goes_on"}, {"still"})},
                              {"still", "next", "next"});
   const OnnxNetwork imported = import_model(
       network({node("Loop", {"count", "", "x"}, {"last", "z"}, {attribute_graph("body", body)})},
@@ -87,7 +87,7 @@ TEST_CASE("a loop of known length repeats its body, shares its weights and stack
 
 TEST_CASE("a loop that only the data end runs once, and says so") {
   const Message body = graph({"i", "goes_on", "state"},
-                             {product("state", "next"), node("ReduceSum", {"next"}, {"sum"}),
+                             {gemm("state", "next"), node("ReduceSum", {"next"}, {"sum"}),
                               node("Cast", {"sum"}, {"still"}, {attribute("to", 9)})},
                              {"still", "next"});
   const OnnxNetwork imported =
@@ -98,18 +98,18 @@ TEST_CASE("a loop that only the data end runs once, and says so") {
 }
 
 TEST_CASE("an endless loop is refused, not run") {
-  const Message body = graph({"i", "goes_on", "state"},
-                             {product("state", "next"), node("Identity", {"goes_on"}, {"still"})},
-                             {"still", "next"});
+  const Message body =
+      graph({"i", "goes_on", "state"},
+            {gemm("state", "next"), node("Identity", {"goes_on"}, {"still"})}, {"still", "next"});
   CHECK_THROWS_AS(
       import_model(network({node("Loop", {"", "", "x"}, {"z"}, {attribute_graph("body", body)})})),
       InputError);
 }
 
 TEST_CASE("a scan runs its body for every element of the sequence") {
-  const Message body = graph({"state", "element"},
-                             {product("element", "seen"), node("Add", {"state", "seen"}, {"next"})},
-                             {"next", "next"});
+  const Message body =
+      graph({"state", "element"},
+            {gemm("element", "seen"), node("Add", {"state", "seen"}, {"next"})}, {"next", "next"});
   Model model = network({node("Scan", {"start", "x"}, {"last", "z"},
                               {attribute_graph("body", body), attribute("num_scan_inputs", 1)})},
                         {weight("start", {2, 8})});

@@ -159,10 +159,10 @@ TEST_CASE("numbers may be Constant nodes, attributes of older opsets, or 16 bits
   const auto half = [](const char* name, std::int64_t bits) {
     return Message().number(2, 10).number(5, bits).text(8, name);
   };
-  OneOp narrow = one_op({{2, 64}}, node("Mul", {"m", "0.5"}, {"z"}),
-                        {half("sqrt2", 0x3da8), half("1", 0x3c00), half("0.5", 0x3800)});
-  narrow.nodes = exported()[6].nodes;
-  CHECK(import_model(narrow).graph.ops().size() == 1);
+  OneOp low_precision = one_op({{2, 64}}, node("Mul", {"m", "0.5"}, {"z"}),
+                               {half("sqrt2", 0x3da8), half("1", 0x3c00), half("0.5", 0x3800)});
+  low_precision.nodes = exported()[6].nodes;
+  CHECK(import_model(low_precision).graph.ops().size() == 1);
 }
 
 TEST_SUITE_END();

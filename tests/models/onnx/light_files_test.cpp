@@ -31,7 +31,7 @@ std::size_t count_kind(const NetworkGraph& graph, OpKind kind) {
 
 struct Row {
   std::string name;
-  std::size_t convolutions, products;
+  std::size_t convolutions, gemms;
   double gmac;     ///< Conv and Gemm, batch 1
   double weights;  ///< of Conv and Gemm, millions
 };
@@ -59,7 +59,7 @@ TEST_CASE("the nine light files have the published layers, multiply-adds and wei
     CHECK(one.graph.name == "light_" + std::string(row.name));
     CHECK(one.graph.outputs.size() == 1);
     CHECK(count_kind(one.graph, OpKind::Conv) == row.convolutions);
-    CHECK(count_kind(one.graph, OpKind::Linear) == row.products);
+    CHECK(count_kind(one.graph, OpKind::Linear) == row.gemms);
     CHECK(count_kind(one.graph, OpKind::Unknown) == 0);
     CHECK(one.graph.forward_macs() / 1e9 == doctest::Approx(row.gmac).epsilon(0.005));
     CHECK(layer_weights(one.graph) / 1e6 == doctest::Approx(row.weights).epsilon(0.005));

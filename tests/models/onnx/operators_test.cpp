@@ -113,7 +113,7 @@ TEST_CASE("volumes: convolutions, pooling and their shapes") {
       {"its mean", one_op({volume}, node("GlobalAveragePool", {"x"}, {"z"})), "2x4x1x1x1",
        OpKind::AvgPool},
   });
-  // 4^3 results for each sample and filter, 4 * 27 products each; transposed: as many as inputs times filter cells
+  // 4^3 results for each sample and filter, 4 * 27 GEMMs each; transposed: as many as inputs times filter cells
   const auto macs = [](const OneOp& model) { return import_model(model).graph.forward_macs(); };
   CHECK(macs(one_op({volume}, node("Conv", {"x", "f"}, {"z"}, {s2}), filter)) ==
         2 * 8 * 64 * 4 * 27);
@@ -274,7 +274,7 @@ TEST_CASE("a convolution carries its geometry and its multiply-adds") {
   CHECK(std::get<ConvAttributes>(last_op(graph).attributes).has_bias);
 }
 
-TEST_CASE("products with a constant are linear layers, of two activations they are not") {
+TEST_CASE("GEMMs with a constant are linear layers, of two activations they are not") {
   const Message trans_b = attribute("transB", 1), trans_a = attribute("transA", 1);
   check({
       {"Gemm", one_op({{4, 8}}, node("Gemm", {"x", "m"}, {"z"}), {weight("m", {8, 5})}), "4x5",
@@ -295,23 +295,23 @@ TEST_CASE("products with a constant are linear layers, of two activations they a
       {"a matrix and a vector",
        one_op({{4, 6}, {4, 6}}, node("MatMul", {"x", "v"}, {"z"}), {weight("v", {6})}), "4",
        OpKind::Reshape},
-      {"Einsum as a product",
+      {"Einsum as a GEMM",
        one_op({{4, 2, 6, 8}, {4, 2, 7, 8}},
               node("Einsum", {"x", "y"}, {"z"}, {attribute_text("equation", "bhqd,bhkd->bhqk")})),
        "4x2x6x7", OpKind::MatMul},
   });
 }
 
-TEST_CASE("an addition of a constant vector right after a product is its bias") {
-  OneOp model = one_op({{4, 6, 8}}, node("MatMul", {"x", "m"}, {"product"}),
+TEST_CASE("an addition of a constant vector right after a GEMM is its bias") {
+  OneOp model = one_op({{4, 6, 8}}, node("MatMul", {"x", "m"}, {"gemm"}),
                        {weight("m", {8, 5}), weight("b", {5})});
-  model.nodes.push_back(node("Add", {"b", "product"}, {"z"}));
+  model.nodes.push_back(node("Add", {"b", "gemm"}, {"z"}));
   const NetworkGraph graph = import_model(model).graph;
   REQUIRE(graph.ops().size() == 1);
   CHECK(std::get<MatMulAttributes>(last_op(graph).attributes).has_bias);
   CHECK(graph.parameter_count() == 8 * 5 + 5);
-  // Not when somebody else reads the product as well.
-  model.nodes.push_back(node("Relu", {"product"}, {"other"}));
+  // Not when somebody else reads the GEMM as well.
+  model.nodes.push_back(node("Relu", {"gemm"}, {"other"}));
   model.outputs.push_back(value_info("other", {}));
   CHECK(import_model(model).graph.ops().size() == 3);
 }

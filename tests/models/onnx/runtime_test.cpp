@@ -45,7 +45,7 @@ TEST_CASE("quantised layers are the layers they stand for, their integers weight
   const std::vector<Message> matrix = {weight("m", {16, 32}, kInt8), weight("s", {}),
                                        weight("p", {}, kInt8), weight("b", {32})};
   check({
-      // 2 * 8 * 7 * 7 results of 4 * 9 products each
+      // 2 * 8 * 7 * 7 results of 4 * 9 GEMMs each
       {"QLinearConv",
        one_op({{2, 4, 9, 9}},
               node("QLinearConv", {"x", "s", "p", "f", "s", "p", "s", "p", "b"}, {"z"}), filter),
@@ -106,18 +106,18 @@ TEST_CASE("fused operators of ONNX Runtime are the ops they replace") {
   });
 }
 
-TEST_CASE("attention operators have the products of attention") {
+TEST_CASE("attention operators have the GEMMs of attention") {
   // 2 samples, 5 tokens, width 16: queries, keys and values 16 x 48, then scores and context 5 x 5 x 16 each
-  const double projections = 2 * 5 * 16 * 48, products = 2.0 * 2 * 5 * 5 * 16;
+  const double projections = 2 * 5 * 16 * 48, gemms = 2.0 * 2 * 5 * 5 * 16;
   const Message heads = attribute("num_heads", 4);
   check({
       {"Attention",
        one_op({{2, 5, 16}}, runtime_node("Attention", {"x", "m", "b"}, {"z"}, {heads}),
               {weight("m", {16, 48}), weight("b", {48})}),
-       "2x5x16", projections + products, 16 * 48 + 48},
+       "2x5x16", projections + gemms, 16 * 48 + 48},
       {"MultiHeadAttention",
        one_op({{2, 5, 16}}, runtime_node("MultiHeadAttention", {"x", "x", "x"}, {"z"}, {heads})),
-       "2x5x16", products, 0},
+       "2x5x16", gemms, 0},
       // one new token, 7 kept: 8 keys
       {"MultiHeadAttention with a past",
        one_op({{2, 1, 16}, {2, 4, 7, 4}},
@@ -128,7 +128,7 @@ TEST_CASE("attention operators have the products of attention") {
       {"GroupQueryAttention",
        one_op({{2, 5, 32}}, runtime_node("GroupQueryAttention", {"x"}, {"z"},
                                          {heads, attribute("kv_num_heads", 2)})),
-       "2x5x16", products / 2, 0},
+       "2x5x16", gemms / 2, 0},
   });
 }
 

@@ -155,14 +155,14 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a size that nobody can compute is a guess that is told") {
+TEST_CASE("a size that nobody can compute is a guess that is reported") {
   const OnnxNetwork network =
       import_model(padded_by({node("Sparkle", {"size"}, {"n"}, {}, "local")}));
-  bool is_told = false;
+  bool is_reported = false;
   for (const std::string& warning : network.warnings) {
-    is_told = is_told || warning.find("its result is a guess") != std::string::npos;
+    is_reported = is_reported || warning.find("its result is a guess") != std::string::npos;
   }
-  CHECK(is_told);
+  CHECK(is_reported);
 }
 
 /// x[:, 2:6] = y as PyTorch exports it: indices of every element, computed from the shape of x.

@@ -60,8 +60,8 @@ Model attention(bool is_dynamic) {
   add(node("Gather", {"places", "place_range"}, {"place"}));
   add(node("Add", {"word", "place"}, {"x"}));
   for (const std::string name : {"q", "k", "v"}) {
-    add(node("MatMul", {"x", "w_" + name}, {name + "_product"}));
-    add(node("Add", {"b_" + name, name + "_product"}, {name + "_flat"}));
+    add(node("MatMul", {"x", "w_" + name}, {name + "_gemm"}));
+    add(node("Add", {"b_" + name, name + "_gemm"}, {name + "_flat"}));
     add(node("Reshape", {name + "_flat", "split"}, {name + "_split"}));
     const Dims order = name == "k" ? Dims{0, 2, 3, 1} : Dims{0, 2, 1, 3};
     add(node("Transpose", {name + "_split"}, {name}, {attribute("perm", order)}));
@@ -71,13 +71,13 @@ Model attention(bool is_dynamic) {
   add(node("MatMul", {"shares", "v"}, {"mixed"}));
   add(node("Transpose", {"mixed"}, {"mixed_split"}, {attribute("perm", Dims{0, 2, 1, 3})}));
   add(node("Reshape", {"mixed_split", "joined"}, {"mixed_flat"}));
-  add(node("MatMul", {"mixed_flat", "w_o"}, {"o_product"}));
-  add(node("Add", {"o_product", "b_o"}, {"o"}));
+  add(node("MatMul", {"mixed_flat", "w_o"}, {"o_gemm"}));
+  add(node("Add", {"o_gemm", "b_o"}, {"o"}));
   add(node("Add", {"x", "o"}, {"y"}));
   return model;
 }
 
-/// Four products with weights, two of activations.
+/// Four GEMMs with weights, two of activations.
 double attention_macs(double batch, double tokens) {
   return 4 * batch * tokens * kWidth * kWidth + 2 * batch * tokens * tokens * kWidth;
 }

@@ -65,19 +65,19 @@ TEST_CASE("a layer keeps the activations that Korthikanti et al. count") {
   }
 }
 
-TEST_CASE("selective recomputation keeps all but the attention between its products") {
+TEST_CASE("selective recomputation keeps all but the attention between its GEMMs") {
   NetworkGraph step = training(kWhole);
   step = recompute_ops(std::move(step), [](const Op& op) { return op.name.starts_with("core"); });
   CHECK(kept_bytes(step, kWhole) == doctest::Approx(131072.0 * 34));
 }
 
-TEST_CASE("sharded products add up to the whole layer's") {
+TEST_CASE("sharded GEMMs add up to the whole layer's") {
   TransformerShard quarter = kWhole;
   quarter.tensor = 4;
   const NetworkGraph whole = sharded_layer(kGpt, kWhole, false);
   const NetworkGraph part = sharded_layer(kGpt, quarter, false);
   CHECK(part.forward_macs() * 4 == doctest::Approx(whole.forward_macs()));
-  // 256 rows x 12 h^2, and two products of 2 x 8 x 128 x 128 x 64
+  // 256 rows x 12 h^2, and two GEMMs of 2 x 8 x 128 x 128 x 64
   CHECK(whole.forward_macs() ==
         doctest::Approx(256.0 * 12 * 512 * 512 + 2.0 * 2 * 8 * 128 * 128 * 64));
   TransformerShard flash = kWhole;
@@ -126,7 +126,7 @@ TEST_CASE("a separate gate multiplies as much and keeps three activations of its
   const NetworkGraph packed = step();
   shard.separate_gate = true;
   const NetworkGraph separate = step();
-  const auto products = [](const NetworkGraph& graph) {
+  const auto gemms = [](const NetworkGraph& graph) {
     double macs = 0;
     int count = 0;
     for (const Op& op : graph.ops()) {
@@ -137,9 +137,9 @@ TEST_CASE("a separate gate multiplies as much and keeps three activations of its
     }
     return std::pair(count, macs);
   };
-  CHECK(products(separate).first == products(packed).first + 3);  // forward and both backward
-  CHECK(products(separate).second == doctest::Approx(products(packed).second));
-  // Packed: gate and feed-forward (2 x 2048 wide) and their product; separate: the activated gate, too.
+  CHECK(gemms(separate).first == gemms(packed).first + 3);  // forward and both backward
+  CHECK(gemms(separate).second == doctest::Approx(gemms(packed).second));
+  // Packed: gate and feed-forward (2 x 2048 wide) and their GEMM; separate: the activated gate, too.
   const double wide = 2.0 * 2 * 128 * 2048;
   CHECK(kept_bytes(separate, shard) - kept_bytes(packed, shard) == doctest::Approx(wide));
 }
@@ -163,7 +163,7 @@ TEST_CASE("sequence parallelism turns all-reduces into gathers and scatters of t
   shard.sequence_parallel = true;
   const ShardCollectives split = layer_collectives(kGpt, shard, false);
   CHECK(split.forward.size() == 4);
-  CHECK(split.backward.size() == 6);  // inputs of both products are gathered again
+  CHECK(split.backward.size() == 6);  // inputs of both GEMMs are gathered again
 }
 
 /// DeepSeek's attention: keys of 32 + 16, values of 24, by way of 96 and 64.
@@ -202,7 +202,7 @@ TEST_CASE("latent attention goes down whole and up by heads") {
   CHECK(sharded_layer(kLatent, shard, false).forward_macs() * 4 == whole);
 }
 
-TEST_CASE("ranks of latent attention gather what its products down give") {
+TEST_CASE("ranks of latent attention gather what its GEMMs down give") {
   TransformerShard shard = kWhole;
   shard.flash_attention = true;
   shard.tensor = 4;

@@ -10,7 +10,7 @@ using namespace tracecast;
 
 namespace {
 
-/// Multiply-adds of `layers` blocks of attention and a feed-forward of four widths: four products of
+/// Multiply-adds of `layers` blocks of attention and a feed-forward of four widths: four GEMMs of
 /// width x width and two of width x 4 width per token, scores and context per pair of tokens.
 double block_macs(double layers, double width, double tokens) {
   return layers * tokens * (12 * width * width + 2 * tokens * width);
@@ -104,7 +104,7 @@ TEST_CASE("small networks have the parameters of their formulas") {
 }
 
 TEST_CASE("BERT's pretraining heads are there when training") {
-  // BertForPreTraining of bert-base-uncased: 110,106,428. Over the pooled network: a product of 768 x
+  // BertForPreTraining of bert-base-uncased: 110,106,428. Over the pooled network: a GEMM of 768 x
   // 768 with bias, layer norm, a bias per word and two logits.
   CHECK(build_network("bert_base", {.training = true}).parameter_count() == 110'106'428);
   CHECK(110'106'428 - 109'482'240 == 769 * 768 + 2 * 768 + 30'522 + 769 * 2);
@@ -137,7 +137,7 @@ TEST_CASE("multiply-adds follow from width, layers and tokens, and grow with the
       {"gptj_6b", 128, block_macs(28, 4096, 128) + 128 * 4096. * 50400},
       {"bloom_560m", 128, block_macs(24, 1024, 128) + 128 * 1024. * 250880},
       {"llama3_8b", 512, 32 * 512 * (llama_layer + 2 * 512. * 4096) + 512 * 4096. * 128256},
-      // Decoder layers attend twice: four more products and another pair of scores and context.
+      // Decoder layers attend twice: four more GEMMs and another pair of scores and context.
       {"transformer", 30,
        block_macs(12, 512, 30) + 6 * 30 * (4 * 512. * 512 + 2 * 30. * 512) + 30 * 512. * 37000},
   };
@@ -201,7 +201,7 @@ TEST_CASE("grouped queries copy keys and values, tied tables appear once") {
   };
   CHECK(repeats("llama3_8b") == 2 * 32);
   CHECK(repeats("llama2_7b") == 0);
-  // Embedding and last product both reach the table: their gradients are summed, one update.
+  // Embedding and last GEMM both reach the table: their gradients are summed, one update.
   const NetworkGraph step =
       make_training_graph(build_network("gpt2", {.seq_len = 16, .training = true}), {});
   std::size_t sums = 0, updates = 0;

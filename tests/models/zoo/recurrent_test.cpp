@@ -16,7 +16,7 @@ TEST_CASE("parameters are those of the sources, layer by layer") {
     std::int64_t parameters;
   };
   const Row rows[] = {
-      // embedding and product with the words, 4 * 200 * (200 + 200 + 2) per layer
+      // embedding and GEMM with the words, 4 * 200 * (200 + 200 + 2) per layer
       {"lstm_wikitext2", 33278 * 200 * 2 + 33278 + 2 * 800 * 402},
       // 4 h (h + h + 1) per layer
       {"ptb_small", 10000 * 200 * 2 + 10000 + 2 * 800 * 401},

@@ -88,9 +88,9 @@ TEST_CASE(
   CHECK_THROWS_AS((void)build_network("resnet50", {.fan_out = {5, 5, 5}}), InputError);
   // Features of 8 bits are half of those of 16; edges are alike.
   const Bytes wide = bytes_from_stores(graph);
-  const Bytes narrow = bytes_from_stores(build_network("rgat_fp8_features", {.batch = 64}));
-  CHECK(narrow < wide);
-  CHECK(wide < narrow * 2.0);
+  const Bytes low_precision = bytes_from_stores(build_network("rgat_fp8_features", {.batch = 64}));
+  CHECK(low_precision < wide);
+  CHECK(wide < low_precision * 2.0);
   const NetworkGraph step = make_training_graph(graph, {});
   CHECK(bytes_from_stores(step) == wide);
 }

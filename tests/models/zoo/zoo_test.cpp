@@ -15,7 +15,7 @@ namespace {
 double square(double x) { return x * x; }
 
 /// Multiply-adds of a VGG from its table: 3x3 convolutions on images of 224 / 2^group, then three
-/// products.
+/// GEMMs.
 double vgg_macs(const int (&convolutions)[5]) {
   const double channels[] = {64, 128, 256, 512, 512};
   double macs = 25088.0 * 4096 + 4096.0 * 4096 + 4096.0 * 1000;
@@ -201,7 +201,7 @@ TEST_CASE("Caffe's AlexNet splits its second, fourth and fifth convolution into 
                       (384 * 256 + 384 * 192 + 256 * 192) * 9 * square(13) + 9216.0 * 4096 +
                       4096.0 * 4096 + 4096.0 * 1000;
   CHECK(build_network("bvlc_alexnet", {}).forward_macs() == macs);
-  // CaffeNet pools before it normalises, which changes no product.
+  // CaffeNet pools before it normalises, which changes no GEMM.
   CHECK(build_network("caffenet", {}).forward_macs() == macs);
 }
 
@@ -261,7 +261,7 @@ TEST_CASE("SSD320 predicts six boxes in every cell of five maps, and its host ch
 
 TEST_CASE(
     "Mask R-CNN's heads read 1000 proposals and 100 detections, fewer of either when training") {
-  // The box head's products and the mask head's convolutions: 4 of 3x3 on 14x14, 2x2 to 28x28, 1x1 to the classes.
+  // The box head's GEMMs and the mask head's convolutions: 4 of 3x3 on 14x14, 2x2 to 28x28, 1x1 to the classes.
   const auto heads = [](double boxes, double masks) {
     return boxes * (12544.0 * 1024 + 1024.0 * 1024 + 1024.0 * 5 * 91) +
            masks *
@@ -323,7 +323,7 @@ TEST_CASE("MiniGo's network grows with the board") {
 }
 
 TEST_CASE("the CIFAR-10 tutorial's network has its multiply-adds") {
-  // "about 19.5M": 5x5 convolutions on 24x24 and 12x12, products of 6 * 6 * 64 to 384, 192 and 10.
+  // "about 19.5M": 5x5 convolutions on 24x24 and 12x12, GEMMs of 6 * 6 * 64 to 384, 192 and 10.
   const double macs = 75 * 64 * square(24) + 1600 * 64 * square(12) + 2304 * 384 + 384 * 192 + 1920;
   CHECK(build_network("cifar10_cnn", {}).forward_macs() == macs);
 }

@@ -22,7 +22,7 @@ TEST_CASE("what a terminal would obey is spelled out, all else stays as it is") 
       {"line breaks, tab, zero", std::string("a\r\nb\tc\0d", 8), "a\\x0d\\x0ab\\x09c\\x00d"},
       {"DEL", "a\x7f", "a\\x7f"},
       {"the C1 control U+009B in UTF-8", "\xC2\x9B", "\\u009b"},
-      {"the C1 control as a lone byte", "a\x9b", "a\\x9b"},
+      {"the C1 control as a single byte", "a\x9b", "a\\x9b"},
       {"text that runs right to left by order", "a\u202Eb\u2066c", "a\\u202eb\\u2066c"},
       {"marks of direction", "\u200E\u200F\u061C", "\\u200e\\u200f\\u061c"},
       {"line and paragraph separators", "\u2028\u2029", "\\u2028\\u2029"},
@@ -66,7 +66,7 @@ TEST_CASE("a CSV field is quoted where it must be, and no spreadsheet computes i
       {"in full width", "＝1", "'＝1"},
       {"quoted as well", "=cmd|' /C calc'!A0,\"x\"", "\"'=cmd|' /C calc'!A0,\"\"x\"\"\""},
       {"a negative number is a number", "-1.5e-3", "-1.5e-3"},
-      {"a lone dash computes nothing", "-", "-"},
+      {"a single dash computes nothing", "-", "-"},
       {"a tab that hides a formula", "\t=1", "\\x09=1"},
       {"a row stays one line", "a\r\nb", "a\\x0d\\x0ab"},
   };

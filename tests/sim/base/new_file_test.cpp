@@ -145,7 +145,7 @@ TEST_CASE("a writer that is killed leaves the old file and nothing beside it") {
   CHECK(count_entries(folder.path()) == 1);
 }
 
-TEST_CASE("a full disk is told with its reason and leaves the old file") {
+TEST_CASE("a full disk is reported with its reason and leaves the old file") {
   const test::TemporaryFolder folder;
   const fs::path path = folder.path() / "file";
   write(path, "old");

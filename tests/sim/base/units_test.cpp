@@ -73,7 +73,7 @@ TEST_CASE("a literal reads back in its own unit and converts by its prefix") {
   CHECK((1530.0_MHz).in_mhz() == doctest::Approx(1530));
 }
 
-TEST_CASE("products and ratios carry their numbers and their dimensions") {
+TEST_CASE("GEMMs and ratios carry their numbers and their dimensions") {
   // 900 MB at 900 GB/s is 1 ms; 8 GFLOP at 8 TFLOP/s is 1 ms; 250 W for 1 ms is 0.25 J.
   CHECK((900.0_MB / 900.0_GBps).in_ms() == doctest::Approx(1.0));
   CHECK((8.0_GFLOP / 8.0_TFLOPps).in_ms() == doctest::Approx(1.0));

@@ -25,14 +25,14 @@ GpuSpec of_capability(int capability) {
   return gpu;
 }
 
-DecodeWork latent(double batch, double keys, double heads, ProductEngine engine) {
+DecodeWork latent(double batch, double keys, double heads, GemmEngine engine) {
   DecodeWork w;
   w.latent = true;
   w.batch = batch;
   w.keys = keys;
   w.heads = heads;
   w.width = w.key_values = 576;
-  w.products = 1088;
+  w.gemms = 1088;
   w.engine = engine;
   return w;
 }
@@ -43,8 +43,7 @@ double us_of(const Work& work, const GpuSpec& gpu, const CostProfile& profile) {
 
 }  // namespace
 
-TEST_CASE(
-    "attention of a network whose products are in 8 bits is priced as a call of 8-bit products") {
+TEST_CASE("attention of a network whose GEMMs are in 8 bits is priced as a call of 8-bit GEMMs") {
   const CostProfile profile = simple_profile();
   GpuSpec gpu = of_capability(90);
   gpu.peaks.push_back({Precision::Fp8, MathUnit::TensorCore, 20.48_TFLOPps});
@@ -62,13 +61,13 @@ TEST_CASE(
   call.causal = false;
   call.heads = call.kv_heads = 16;
   call.key_width = call.value_width = 64;
-  PrefillWork narrow = call;
-  narrow.format = AttentionFormat::Fp8;
+  PrefillWork low_precision = call;
+  low_precision.format = AttentionFormat::Fp8;
   CHECK(estimate(kernel, gpu, profile).duration.in_us() ==
         doctest::Approx(us_of(call, gpu, profile)));
   kernel.math = Precision::Fp8;
   CHECK(estimate(kernel, gpu, profile).duration.in_us() ==
-        doctest::Approx(us_of(narrow, gpu, profile)));
+        doctest::Approx(us_of(low_precision, gpu, profile)));
 }
 
 TEST_CASE("an engine's sources say whose kernel a head's width and a board get") {
@@ -76,18 +75,18 @@ TEST_CASE("an engine's sources say whose kernel a head's width and a board get")
   struct Row {
     const char* what;
     int capability;
-    ProductEngine engine;
+    GemmEngine engine;
     double width;
     bool is_triton;
   };
   const Row rows[] = {
-      {"FlashAttention on Hopper", 90, ProductEngine::SgLang, 256, false},
-      {"TensorRT-LLM's kernels on data-centre Blackwell", 100, ProductEngine::SgLang, 128, false},
-      {"which have no head of 192", 100, ProductEngine::SgLang, 192, true},
-      {"the same by vLLM", 100, ProductEngine::Vllm, 192, true},
-      {"TensorRT-LLM runs none of Triton's", 100, ProductEngine::TensorRtLlm, 192, false},
-      {"workstation Blackwell", 120, ProductEngine::SgLang, 128, true},
-      {"and vLLM's FlashAttention 2 there", 120, ProductEngine::Vllm, 128, false}};
+      {"FlashAttention on Hopper", 90, GemmEngine::SgLang, 256, false},
+      {"TensorRT-LLM's kernels on data-centre Blackwell", 100, GemmEngine::SgLang, 128, false},
+      {"which have no head of 192", 100, GemmEngine::SgLang, 192, true},
+      {"the same by vLLM", 100, GemmEngine::Vllm, 192, true},
+      {"TensorRT-LLM runs none of Triton's", 100, GemmEngine::TensorRtLlm, 192, false},
+      {"workstation Blackwell", 120, GemmEngine::SgLang, 128, true},
+      {"and vLLM's FlashAttention 2 there", 120, GemmEngine::Vllm, 128, false}};
   for (const Row& row : rows) {
     CAPTURE(row.what);
     const TensorBoard board(of_capability(row.capability), profile);
@@ -108,31 +107,31 @@ TEST_CASE("blocks over a latent cache hold as many heads as their kernel has row
   const auto grid = [&](const DecodeWork& w, const GpuSpec& gpu) {
     return find_grid(w, TensorBoard(gpu, profile));
   };
-  CHECK(grid(latent(1, 4096, 128, ProductEngine::TensorRtLlm), ada)->rows == 64);
-  CHECK(grid(latent(1, 4096, 128, ProductEngine::TensorRtLlm), ada)->parts == 1);
-  CHECK(grid(latent(1, 4096, 128, ProductEngine::Vllm), ada)->rows == 16);
-  CHECK(grid(latent(1, 4096, 128, ProductEngine::Vllm), ada)->parts == 4);
+  CHECK(grid(latent(1, 4096, 128, GemmEngine::TensorRtLlm), ada)->rows == 64);
+  CHECK(grid(latent(1, 4096, 128, GemmEngine::TensorRtLlm), ada)->parts == 1);
+  CHECK(grid(latent(1, 4096, 128, GemmEngine::Vllm), ada)->rows == 16);
+  CHECK(grid(latent(1, 4096, 128, GemmEngine::Vllm), ada)->parts == 4);
   // 10 SMs times log2(4096 / 64) = 6 over 8 blocks of 16 heads: 7.5 parts; of eight sequences 0.94, so one.
-  CHECK(grid(latent(1, 4096, 128, ProductEngine::SgLang), ada)->parts == doctest::Approx(7.5));
-  CHECK(grid(latent(8, 4096, 128, ProductEngine::SgLang), ada)->parts == doctest::Approx(1));
-  CHECK_FALSE(grid(latent(1, 4096, 128, ProductEngine::Vllm), hopper));
+  CHECK(grid(latent(1, 4096, 128, GemmEngine::SgLang), ada)->parts == doctest::Approx(7.5));
+  CHECK(grid(latent(8, 4096, 128, GemmEngine::SgLang), ada)->parts == doctest::Approx(1));
+  CHECK_FALSE(grid(latent(1, 4096, 128, GemmEngine::Vllm), hopper));
 }
 
 TEST_CASE("SGLang makes an 8-bit latent cache a 16-bit one in every call on Hopper") {
   const GpuSpec hopper = of_capability(90);
   CostProfile profile = simple_profile();
   DecodeParameters& p = profile.attention.latent_decode;
-  p.widen_us = 3;
-  p.widened_per_clock = 2;
+  p.upcast_us = 3;
+  p.upcasts_per_clock = 2;
   p.clock_exponent = 0;
-  DecodeWork w = latent(4, 8192, 16, ProductEngine::SgLang);
+  DecodeWork w = latent(4, 8192, 16, GemmEngine::SgLang);
   const double halves = us_of(w, hopper, profile);
   w.fp8_cache = true;
   // 4 x 8192 x 576 values at 2 a clock on 10 SMs of 1 GHz.
   CHECK(us_of(w, hopper, profile) ==
         doctest::Approx(halves + 3 + 4.0 * 8192 * 576 / 20e3).epsilon(1e-3));
-  w.engine = ProductEngine::TensorRtLlm;
-  CHECK_FALSE(widens_cache(w, TensorBoard(hopper, profile)));
+  w.engine = GemmEngine::TensorRtLlm;
+  CHECK_FALSE(upcasts_cache(w, TensorBoard(hopper, profile)));
 }
 
 TEST_CASE("Triton's kernels pass over all keys, whatever the window") {
@@ -142,15 +141,15 @@ TEST_CASE("Triton's kernels pass over all keys, whatever the window") {
   w.tokens = 8192;
   w.heads = w.kv_heads = 32;
   w.key_width = w.value_width = 128;
-  const auto share = [&](ProductEngine engine) {
+  const auto share = [&](GemmEngine engine) {
     w.engine = engine;
     w.window = 0;
     const double all = us_of(w, of_capability(120), profile);
     w.window = 128;
     return us_of(w, of_capability(120), profile) / all;
   };
-  CHECK(share(ProductEngine::SgLang) > 0.9);
-  CHECK(share(ProductEngine::Vllm) < 0.5);
+  CHECK(share(GemmEngine::SgLang) > 0.9);
+  CHECK(share(GemmEngine::Vllm) < 0.5);
 }
 
 TEST_CASE("calls that a host launches take its time, or the GPU's where that is longer") {
@@ -160,21 +159,21 @@ TEST_CASE("calls that a host launches take its time, or the GPU's where that is 
   CostProfile profile = simple_profile();
   profile.attention.latent_decode.host_us = 1e5;
   for (double& factor : profile.attention.latent_decode.host_of) factor = 1;
-  DecodeWork w = latent(1, 64, 1, ProductEngine::Vllm);
+  DecodeWork w = latent(1, 64, 1, GemmEngine::Vllm);
   w.eager = true;
   CHECK(us_of(w, of_capability(90), profile) == doctest::Approx(1e5).epsilon(1e-6));
 }
 
-TEST_CASE("products around a latent cache are in a call that holds them") {
+TEST_CASE("GEMMs around a latent cache are in a call that holds them") {
   const GpuSpec gpu = of_capability(80);
   const CostProfile profile = simple_profile();
   const TensorBoard board(gpu, profile);
-  DecodeWork w = latent(64, 1024, 32, ProductEngine::TensorRtLlm);
+  DecodeWork w = latent(64, 1024, 32, GemmEngine::TensorRtLlm);
   const double without = us_of(w, gpu, profile);
   w.absorbs = 128;
-  const double products = board.library_product(32, 64, 512, 128).in_us() +
-                          board.library_product(32, 64, 128, 512).in_us();
-  CHECK(us_of(w, gpu, profile) == doctest::Approx(without + products));
+  const double gemms =
+      board.library_gemm(32, 64, 512, 128).in_us() + board.library_gemm(32, 64, 128, 512).in_us();
+  CHECK(us_of(w, gpu, profile) == doctest::Approx(without + gemms));
 }
 
 TEST_CASE("a prompt's call that leaves the cache to others is shorter") {
@@ -186,22 +185,22 @@ TEST_CASE("a prompt's call that leaves the cache to others is shorter") {
   profile.attention.prefill.traffic = {0, 0, 0};
   PrefillWork w;
   w.batch = 4, w.tokens = 512, w.heads = w.kv_heads = 8;
-  w.engine = ProductEngine::Vllm;
+  w.engine = GemmEngine::Vllm;
   const double both = us_of(w, gpu, profile);
   w.writes_cache = false;
   const double factor =
-      profile.attention.prefill.call_of.values[static_cast<std::size_t>(ProductEngine::Vllm)][0];
+      profile.attention.prefill.call_of.values[static_cast<std::size_t>(GemmEngine::Vllm)][0];
   CHECK(us_of(w, gpu, profile) == doctest::Approx(both - std::min(2.0, 5 * factor)).epsilon(1e-3));
 }
 
-TEST_CASE("a lone token of vLLM's is decoded, of engines with a context phase not") {
+TEST_CASE("a single token of vLLM's is decoded, of engines with a context phase not") {
   PrefillWork prompt;
   prompt.batch = 8;
   prompt.tokens = 1;
   prompt.heads = 16;
   prompt.kv_heads = 4;
   prompt.format = AttentionFormat::HalfOver8;
-  prompt.engine = ProductEngine::Vllm;
+  prompt.engine = GemmEngine::Vllm;
   const auto decode = as_decode(prompt);
   REQUIRE(decode);
   CHECK(decode->keys == 1);
@@ -214,7 +213,7 @@ TEST_CASE("a lone token of vLLM's is decoded, of engines with a context phase no
   prompt.tokens = 2;
   CHECK_FALSE(as_decode(prompt));
   prompt.tokens = 1;
-  prompt.engine = ProductEngine::TensorRtLlm;
+  prompt.engine = GemmEngine::TensorRtLlm;
   CHECK_FALSE(as_decode(prompt));
 }
 
@@ -228,7 +227,7 @@ TEST_CASE("XQA's kernel of Ampere's instructions leaves an 8-bit cache to one bl
   w.keys = 65536;
   w.heads = 8;
   w.kv_heads = 1;
-  w.engine = ProductEngine::TensorRtLlm;
+  w.engine = GemmEngine::TensorRtLlm;
   const auto of_parts = [&](int capability) {
     const GpuSpec gpu = of_capability(capability);
     w.batch = gpu.sm_count;  // all SMs are busy with whole sequences
@@ -249,7 +248,7 @@ TEST_CASE("XQA's kernel of Hopper's instructions embeds positions itself") {
   w.heads = 8;
   w.kv_heads = 1;
   w.fp8_cache = true;
-  w.engine = ProductEngine::TensorRtLlm;
+  w.engine = GemmEngine::TensorRtLlm;
   const auto saved = [&](int capability) {
     profile.attention.decode.embed_us = 0;
     const double before = us_of(w, of_capability(capability), profile);
@@ -259,7 +258,7 @@ TEST_CASE("XQA's kernel of Hopper's instructions embeds positions itself") {
   CHECK(saved(90) == doctest::Approx(2));
   CHECK(saved(89) == doctest::Approx(0));
   CHECK(saved(100) == doctest::Approx(0));
-  w.kv_heads = 8;  // lone heads have the old kernel
+  w.kv_heads = 8;  // single heads have the old kernel
   CHECK(saved(90) == doctest::Approx(0));
   w.kv_heads = 1;
   w.fp8_cache = false;

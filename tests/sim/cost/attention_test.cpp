@@ -14,18 +14,18 @@ namespace {
 
 TEST_SUITE_BEGIN("sim/cost/attention");
 
-Kernel attention(const AttentionAttributes& shape, int products) {
+Kernel attention(const AttentionAttributes& shape, int gemms) {
   Kernel kernel;
   kernel.unit = MathUnit::TensorCore;
   kernel.math = Precision::Fp16;
-  kernel.flops = Flops(2.0 * products * shape.scores() * static_cast<double>(shape.width));
+  kernel.flops = Flops(2.0 * gemms * shape.scores() * static_cast<double>(shape.width));
   kernel.read = Bytes(3e6);
   kernel.written = Bytes(1e6);
-  kernel.work = AttentionWork{.shape = shape, .products = products};
+  kernel.work = AttentionWork{.shape = shape, .gemms = gemms};
   return kernel;
 }
 
-TEST_CASE("products and softmax of attention add up on every SM") {
+TEST_CASE("GEMMs and softmax of attention add up on every SM") {
   const GpuSpec gpu = simple_gpu();
   const CostProfile profile = simple_profile();
   const AttentionAttributes shape{
@@ -36,13 +36,12 @@ TEST_CASE("products and softmax of attention add up on every SM") {
       estimate_attention(kernel, std::get<AttentionWork>(kernel.work), machine, gpu, profile);
   // 8 x 128 x 1024 x 1024 = 2^30 scores, 2 x 2 x 128 flop each.
   const double scores = 1073741824.0;
-  const double products =
-      scores * 512 / (machine.arithmetic.in_si() * product_efficiency(gpu, profile));
+  const double gemms = scores * 512 / (machine.arithmetic.in_si() * gemm_efficiency(gpu, profile));
   const double softmax = scores * (6.0 / gpu.fp32_lanes_per_sm + 1.0 / 16) /
                          (machine.sm_count * machine.clock.in_si());
-  CHECK(roofs.compute.in_s() == doctest::Approx(products + softmax));
+  CHECK(roofs.compute.in_s() == doctest::Approx(gemms + softmax));
   CHECK(roofs.memory.in_s() == doctest::Approx(4e6 / machine.stream.in_si()));
-  CHECK_FALSE(roofs.starved);
+  CHECK_FALSE(roofs.under_occupied);
 }
 
 TEST_CASE("a causal mask halves long attention, all but the tiles on the diagonal") {
@@ -62,7 +61,7 @@ TEST_CASE("a causal mask halves long attention, all but the tiles on the diagona
   CHECK(compute(half) / compute(whole) == doctest::Approx(2080.0 / 4096));
 }
 
-TEST_CASE("the gradient of attention reads what forward wrote and makes five products") {
+TEST_CASE("the gradient of attention reads what forward wrote and makes five GEMMs") {
   GraphBuilder b("one", 2);
   const TensorId x = b.input("x", {2, 256, 384});
   const TensorId qkv = b.linear_layer("qkv", x, 384, false);
@@ -88,7 +87,7 @@ TEST_CASE("the gradient of attention reads what forward wrote and makes five pro
       (kernel.pass == Pass::Forward ? forward : backward) += kernel.flops.in_flop();
     }
   }
-  // 2 x 2 x 256 x 256 scores x 64 wide, 2 flop: 2 products forward, 5 backward
+  // 2 x 2 x 256 x 256 scores x 64 wide, 2 flop: 2 GEMMs forward, 5 backward
   CHECK(forward == doctest::Approx(2.0 * 2 * 2 * 2 * 256 * 256 * 64));
   CHECK(backward == doctest::Approx(2.5 * forward));
 }
@@ -112,8 +111,8 @@ TEST_CASE("attention of 32-bit operands multiplies three times on tensor cores, 
   };
   CHECK(compute(ragged) == doctest::Approx(compute(exact)));
   const SustainedGpu machine = sustain(gpu, Precision::Tf32, MathUnit::TensorCore, profile);
-  const double products = 3 * exact.scores() * 256 / machine.arithmetic.in_si();
-  CHECK(compute(exact) > products);
+  const double gemms = 3 * exact.scores() * 256 / machine.arithmetic.in_si();
+  CHECK(compute(exact) > gemms);
 }
 
 TEST_CASE("workstation Blackwell has no other instructions than Ampere, Hopper has") {
@@ -135,8 +134,7 @@ TEST_CASE("workstation Blackwell has no other instructions than Ampere, Hopper h
   CHECK(compute(Architecture::Blackwell, 100) > 1.1 * ampere);
 }
 
-TEST_CASE(
-    "attention of 32-bit operands is on tensor cores that take tf32, in any mode of products") {
+TEST_CASE("attention of 32-bit operands is on tensor cores that take tf32, in any mode of GEMMs") {
   GraphBuilder b("one", 2);
   const TensorId x = b.input("x", {2, 256, 384});
   b.graph().outputs = {b.append(

@@ -31,11 +31,11 @@ TEST_CASE(
   CHECK(roofs_of(chain(10, 100, 0)).compute.in_us() == doctest::Approx(200));
   CHECK(roofs_of(chain(40, 100, 0)).compute.in_us() == doctest::Approx(200));
   CHECK(roofs_of(chain(80, 100, 0)).compute.in_us() == doctest::Approx(400));
-  CHECK(roofs_of(chain(5, 100, 0)).starved);
+  CHECK(roofs_of(chain(5, 100, 0)).under_occupied);
   CHECK(roofs_of(chain(5, 100, 0)).memory.in_us() == doctest::Approx(20));  // 2 MB at 100 GB/s
 }
 
-TEST_CASE("a step's products run on the chain's SM alone") {
+TEST_CASE("a step's GEMMs run on the chain's SM alone") {
   const double wait = roofs_of(chain(10, 1, 0)).compute.in_s();
   const double one = roofs_of(chain(1, 1, 1e6)).compute.in_s() - wait;
   CHECK(roofs_of(chain(10, 1, 1e6)).compute.in_s() - wait == doctest::Approx(one));

@@ -45,35 +45,34 @@ GpuSpec with_bandwidth(GpuSpec gpu, double share) {
   return gpu;
 }
 
-constexpr ProductEngine kAll[] = {ProductEngine::TensorRtLlm, ProductEngine::SgLang,
-                                  ProductEngine::Vllm};
+constexpr GemmEngine kAll[] = {GemmEngine::TensorRtLlm, GemmEngine::SgLang, GemmEngine::Vllm};
 
 struct Call {
   std::string what;
   Work work;
-  double flops = 0;  ///< in the format of the products
-  ProductFormat format = ProductFormat::Half;
+  double flops = 0;  ///< in the format of the GEMMs
+  GemmFormat format = GemmFormat::Half;
   double bytes = 0;  ///< compulsory, from memory
 };
 
-DecodeWork cache(ProductEngine engine, double batch, double keys, double width = 128) {
+DecodeWork cache(GemmEngine engine, double batch, double keys, double width = 128) {
   DecodeWork w;
   w.batch = batch, w.keys = keys, w.heads = 32, w.kv_heads = 8, w.width = width;
-  w.key_values = w.products = 2 * width;
+  w.key_values = w.gemms = 2 * width;
   w.engine = engine;
   return w;
 }
 
-DecodeWork latent_cache(ProductEngine engine, double batch, double keys, double heads) {
+DecodeWork latent_cache(GemmEngine engine, double batch, double keys, double heads) {
   DecodeWork w;
   w.latent = true;
   w.batch = batch, w.keys = keys, w.heads = heads, w.kv_heads = 1;
-  w.width = w.key_values = 576, w.products = 1088;
+  w.width = w.key_values = 576, w.gemms = 1088;
   w.engine = engine;
   return w;
 }
 
-void add_attention(std::vector<Call>& all, ProductEngine engine) {
+void add_attention(std::vector<Call>& all, GemmEngine engine) {
   const std::string of(to_string(engine));
   for (const double tokens : {128.0, 2048.0, 16384.0}) {
     for (const double width : {64.0, 128.0, 256.0}) {
@@ -85,7 +84,7 @@ void add_attention(std::vector<Call>& all, ProductEngine engine) {
         w.engine = engine;
         all.push_back({fmt::format("{} prefill {} of {}, {}", of, tokens, width, to_string(format)),
                        w, 4 * 4 * 32 * tokens * tokens / 2 * width,
-                       format == AttentionFormat::Fp8 ? ProductFormat::Fp8 : ProductFormat::Half});
+                       format == AttentionFormat::Fp8 ? GemmFormat::Fp8 : GemmFormat::Half});
       }
     }
   }
@@ -94,20 +93,20 @@ void add_attention(std::vector<Call>& all, ProductEngine engine) {
       DecodeWork w = cache(engine, batch, keys);
       const double values = batch * keys * 8 * 256;
       all.push_back({fmt::format("{} decode {}x{}", of, batch, keys), w,
-                     4 * batch * 32 * keys * 128, ProductFormat::Half, values * 2});
+                     4 * batch * 32 * keys * 128, GemmFormat::Half, values * 2});
       w.fp8_cache = true;
       all.push_back({fmt::format("{} decode {}x{} over fp8", of, batch, keys), w,
-                     4 * batch * 32 * keys * 128, ProductFormat::Fp8, values});
+                     4 * batch * 32 * keys * 128, GemmFormat::Fp8, values});
       for (const double heads : {16.0, 128.0}) {
         all.push_back({fmt::format("{} latent decode {}x{} of {}", of, batch, keys, heads),
                        latent_cache(engine, batch, keys, heads), 2 * batch * heads * keys * 1088,
-                       ProductFormat::Half, batch * keys * 1152});
+                       GemmFormat::Half, batch * keys * 1152});
       }
     }
   }
 }
 
-void add_experts(std::vector<Call>& all, ProductEngine engine) {
+void add_experts(std::vector<Call>& all, GemmEngine engine) {
   for (const auto format :
        {ExpertFormat::Half, ExpertFormat::Fp8, ExpertFormat::Fp8Block, ExpertFormat::Fp4,
         ExpertFormat::Int4Weights, ExpertFormat::Fp4Weights, ExpertFormat::Fp4WeightsFp8}) {
@@ -121,14 +120,14 @@ void add_experts(std::vector<Call>& all, ProductEngine engine) {
       const double weights = w.load.experts * 3 * 4096 * 1536 * expert_weight_bytes(format);
       all.push_back(
           {fmt::format("{} experts {}, {} tokens", to_string(engine), to_string(format), tokens), w,
-           2 * w.load.rows * 3 * 4096 * 1536, products_of(format), weights});
+           2 * w.load.rows * 3 * 4096 * 1536, gemms_of(format), weights});
     }
   }
 }
 
 std::vector<Call> calls() {
   std::vector<Call> all;
-  for (const ProductEngine engine : kAll) {
+  for (const GemmEngine engine : kAll) {
     add_attention(all, engine);
     add_experts(all, engine);
   }
@@ -175,7 +174,7 @@ TEST_CASE("half the tensor cores: never more than twice the time, never less") {
 TEST_CASE("half the tensor cores leave long decodes to memory") {
   for (const char* id : {"a100_sxm4_80gb", "l40s", "b200", "rtx_pro_6000"}) {
     const GpuSpec& gpu = chips().find(id);
-    for (const ProductEngine engine : kAll) {
+    for (const GemmEngine engine : kAll) {
       CAPTURE(id);
       const Work work = cache(engine, 64, 16384);
       CHECK(us(work, with_tensor_cores(gpu, 0.5)) < 1.1 * us(work, gpu));
@@ -186,7 +185,7 @@ TEST_CASE("half the tensor cores leave long decodes to memory") {
 TEST_CASE("more bandwidth alone speeds what memory limits") {
   for (const char* id : {"a100_sxm4_80gb", "l40s", "h100_sxm5_80gb", "rtx_pro_6000"}) {
     const GpuSpec& gpu = chips().find(id);
-    for (const ProductEngine engine : {ProductEngine::TensorRtLlm, ProductEngine::Vllm}) {
+    for (const GemmEngine engine : {GemmEngine::TensorRtLlm, GemmEngine::Vllm}) {
       CAPTURE(id);
       const Work work = cache(engine, 64, 16384);
       // Blocks of HBM's boards draw little more than what their memory gives, and FlashAttention 3's 128 rows are near its arithmetic.
@@ -202,17 +201,17 @@ TEST_CASE("wgmma fills rows: a chip with little arithmetic for its bandwidth dec
   // 16 heads of a latent cache make 64 rows on Hopper: 2 * 64 * 1088 operations for 1,152 bytes, 121 a byte, of which H20 has 37.
   const double rows = 64, sequences = 256, keys = 8192;
   const double arithmetic = 2 * rows * 1088 * sequences * keys / 148e12 * 1e6;
-  const double sixteen = us(latent_cache(ProductEngine::TensorRtLlm, sequences, keys, 16), h20);
+  const double sixteen = us(latent_cache(GemmEngine::TensorRtLlm, sequences, keys, 16), h20);
   CHECK(sixteen >= arithmetic);
   CHECK(sixteen <= 1.5 * arithmetic);
-  CHECK(us(latent_cache(ProductEngine::TensorRtLlm, sequences, keys, 64), h20) ==
+  CHECK(us(latent_cache(GemmEngine::TensorRtLlm, sequences, keys, 64), h20) ==
         doctest::Approx(sixteen).epsilon(0.05));
 }
 
 TEST_CASE("twice the exponentials speed attention, and nothing else") {
   PrefillWork w;
   w.batch = 1, w.tokens = 16384, w.heads = w.kv_heads = 32, w.key_width = w.value_width = 64;
-  w.engine = ProductEngine::Vllm;
+  w.engine = GemmEngine::Vllm;
   GpuSpec ultra = chips().find("b200");
   ultra.compute_capability = 103;
   CHECK(us(w, ultra) < 0.95 * us(w, chips().find("b200")));
@@ -220,7 +219,7 @@ TEST_CASE("twice the exponentials speed attention, and nothing else") {
   experts.tokens = 64, experts.per_token = 8, experts.all_experts = 128;
   experts.hidden = 4096, experts.width = 1536;
   experts.load = expert_load({.tokens = 64, .per_token = 8, .experts = 128});
-  experts.engine = ProductEngine::Vllm;
+  experts.engine = GemmEngine::Vllm;
   CHECK(us(experts, ultra) == doctest::Approx(us(experts, chips().find("b200"))));
 }
 
@@ -229,7 +228,7 @@ TEST_CASE("SGLang widens 4-bit floats before Hopper alone") {
   w.tokens = 16, w.per_token = 4, w.all_experts = 128, w.hidden = w.width = 2880;
   w.load = expert_load({.tokens = 16, .per_token = 4, .experts = 128});
   w.format = ExpertFormat::Fp4Weights;
-  w.engine = ProductEngine::SgLang;
+  w.engine = GemmEngine::SgLang;
   ExpertsWork halves = w;
   halves.format = ExpertFormat::Half;
   // Workstation Blackwell has Ampere's instructions and kernels over 4 bits.

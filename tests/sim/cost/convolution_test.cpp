@@ -138,8 +138,8 @@ TEST_CASE("the first library for Ampere has slower kernels on its tensor cores")
 }
 
 /// Compute time of a pass of 64 images, 32 by 32, 3x3 filters, on tensor cores where nothing but multiply-adds counts.
-double narrow_us(Pass pass, std::int64_t channels, std::int64_t groups, double version,
-                 Precision math = Precision::Fp16) {
+double cast_us(Pass pass, std::int64_t channels, std::int64_t groups, double version,
+               Precision math = Precision::Fp16) {
   ConvAttributes shape = same_size(64, channels, 32, channels, 3);
   shape.groups = groups;
   Kernel kernel = convolution(shape, Algorithm::ImplicitPrecomputedGemm, pass);
@@ -154,26 +154,26 @@ double narrow_us(Pass pass, std::int64_t channels, std::int64_t groups, double v
 
 TEST_CASE("a tile of 32 channels has nothing to fill up, in libraries that have one") {
   // Half the channels in and out: a quarter of the work, or half where tiles are 64 wide.
-  const double wide = narrow_us(Pass::Forward, 64, 1, 8.9);
-  CHECK(narrow_us(Pass::Forward, 32, 1, 8.9) == doctest::Approx(wide / 4).epsilon(0.02));
-  CHECK(narrow_us(Pass::Forward, 32, 1, 8.0) == doctest::Approx(wide / 2).epsilon(0.02));
-  CHECK(narrow_us(Pass::Forward, 64, 1, 8.0) == wide);
+  const double wide = cast_us(Pass::Forward, 64, 1, 8.9);
+  CHECK(cast_us(Pass::Forward, 32, 1, 8.9) == doctest::Approx(wide / 4).epsilon(0.02));
+  CHECK(cast_us(Pass::Forward, 32, 1, 8.0) == doctest::Approx(wide / 2).epsilon(0.02));
+  CHECK(cast_us(Pass::Forward, 64, 1, 8.0) == wide);
 }
 
 TEST_CASE("groups share a tile on tensor cores, each with an instruction's depth") {
   // 32 groups of 4 channels: 128 columns 9 x 16 deep in place of 9 x 128. Before, each group filled 64 columns.
-  const double whole = narrow_us(Pass::Forward, 128, 1, 8.9);
-  CHECK(narrow_us(Pass::Forward, 128, 32, 8.9) == doctest::Approx(whole / 8).epsilon(0.02));
-  CHECK(narrow_us(Pass::Forward, 128, 32, 8.0) == doctest::Approx(2 * whole).epsilon(0.02));
-  CHECK(narrow_us(Pass::BackwardData, 128, 32, 8.9) * 8 ==
-        doctest::Approx(narrow_us(Pass::BackwardData, 128, 1, 8.9)).epsilon(0.02));
+  const double whole = cast_us(Pass::Forward, 128, 1, 8.9);
+  CHECK(cast_us(Pass::Forward, 128, 32, 8.9) == doctest::Approx(whole / 8).epsilon(0.02));
+  CHECK(cast_us(Pass::Forward, 128, 32, 8.0) == doctest::Approx(2 * whole).epsilon(0.02));
+  CHECK(cast_us(Pass::BackwardData, 128, 32, 8.9) * 8 ==
+        doctest::Approx(cast_us(Pass::BackwardData, 128, 1, 8.9)).epsilon(0.02));
   // Of a gradient of weights, 16 rows by 16 columns for each of 9 taps: tiles of 64 by 144, filled up to 64 by 192 of 1152.
-  CHECK(narrow_us(Pass::BackwardWeights, 128, 32, 8.9) * 6 ==
-        doctest::Approx(narrow_us(Pass::BackwardWeights, 128, 1, 8.9)).epsilon(0.02));
+  CHECK(cast_us(Pass::BackwardWeights, 128, 32, 8.9) * 6 ==
+        doctest::Approx(cast_us(Pass::BackwardWeights, 128, 1, 8.9)).epsilon(0.02));
   // Groups as wide as a tile share none; kernels for groups are those of 16 bits.
-  CHECK(narrow_us(Pass::Forward, 128, 2, 8.9) == narrow_us(Pass::Forward, 128, 2, 8.0));
-  CHECK(narrow_us(Pass::Forward, 128, 32, 8.9, Precision::Tf32) >
-        8 * narrow_us(Pass::Forward, 128, 32, 8.9));
+  CHECK(cast_us(Pass::Forward, 128, 2, 8.9) == cast_us(Pass::Forward, 128, 2, 8.0));
+  CHECK(cast_us(Pass::Forward, 128, 32, 8.9, Precision::Tf32) >
+        8 * cast_us(Pass::Forward, 128, 32, 8.9));
 }
 
 TEST_CASE("cuDNN 8.0 fills up the columns of groups on Turing") {
@@ -297,9 +297,9 @@ TEST_CASE("the transforms' additions cost fused Winograd as many cycles whoever 
         doctest::Approx(std::cbrt((8 / 27.0 + 8) / (8 / 27.0 + 1.5 * 1.5 * 1.5))).epsilon(0.001));
 }
 
-TEST_CASE("a product of spectra is four real ones on tiles of 64 or 32") {
+TEST_CASE("a GEMM of spectra is four real ones on tiles of 64 or 32") {
   // 10 frequencies of 64x64 complex numbers by 1000: 8 * 64 * 64 * 1000 / 128e9 = 256 us each, one an SM.
-  Kernel kernel = product(64, 64, 4000, 10);
+  Kernel kernel = gemm(64, 64, 4000, 10);
   kernel.kernel_class = KernelClass::Convolution;
   kernel.algorithm = Algorithm::FftTiling;
   CHECK(compute_us(kernel, simple_gpu(), simple_profile()) == doctest::Approx(256.0).epsilon(0.01));

@@ -42,8 +42,8 @@ CostProfile simple_profile() {
   return profile;
 }
 
-Kernel product(std::int64_t m, std::int64_t n, std::int64_t k) {
-  return lowering::matrix_kernel("products", KernelClass::Gemm, Pass::Forward, {},
+Kernel gemm(std::int64_t m, std::int64_t n, std::int64_t k) {
+  return lowering::matrix_kernel("gemms", KernelClass::Gemm, Pass::Forward, {},
                                  {.m = m, .n = n, .k = k});
 }
 Kernel stream(double bytes) {
@@ -51,11 +51,11 @@ Kernel stream(double bytes) {
                                  Bytes(bytes / 2), Bytes(bytes / 2), bytes / 8);
 }
 
-TEST_CASE("a large product takes its arithmetic over the peak of all cores") {
+TEST_CASE("a large GEMM takes its arithmetic over the peak of all cores") {
   // 2 x 4096^3 = 137.4 GFLOP over 16 cores x 32 x 1 GHz = 512 GFLOP/s; memory is far below.
   const CpuNode node = simple_node();
   const auto estimate =
-      cost::estimate_on_cpu(product(4096, 4096, 4096), {.node = node}, simple_profile());
+      cost::estimate_on_cpu(gemm(4096, 4096, 4096), {.node = node}, simple_profile());
   CHECK(estimate.duration.in_ms() == doctest::Approx(137438.953 / 512).epsilon(1e-4));
   CHECK(estimate.bound == cost::Bound::Compute);
   CHECK(estimate.basis == cost::Basis::Spec);
@@ -70,7 +70,7 @@ TEST_CASE("code compiled for AVX has half the rate of a CPU with fused multiply-
   CHECK(cost::core_rate(library, Precision::Fp32).in_si() == doctest::Approx(32e9));
 }
 
-TEST_CASE("8-bit products are faster where there are instructions for them") {
+TEST_CASE("8-bit GEMMs are faster where there are instructions for them") {
   CpuNode node = simple_node();
   const cost::CpuTarget library{.node = node};
   CHECK(cost::core_rate(library, Precision::Int8) == cost::core_rate(library, Precision::Fp32));
@@ -108,7 +108,7 @@ TEST_CASE("what streams through memory takes the sockets' bandwidth, the far soc
 TEST_CASE("more cores, clock or bandwidth never slow a kernel") {
   const CostProfile profile = default_cost_profile();
   for (const Kernel& kernel :
-       {product(64, 64, 64), product(1024, 1024, 1024), stream(1e5), stream(1e8)}) {
+       {gemm(64, 64, 64), gemm(1024, 1024, 1024), stream(1e5), stream(1e8)}) {
     const CpuNode node = simple_node();
     const auto duration = [&](const CpuNode& n) {
       return cost::estimate_on_cpu(kernel, {.node = n, .kernels = CpuKernels::EigenAvx}, profile)
@@ -132,7 +132,7 @@ TEST_CASE("only what CPU libraries have is taken among a convolution's candidate
   op.candidates.resize(3);
   op.candidates[0].algorithm = Algorithm::Fft;
   op.candidates[1].algorithm = Algorithm::ImplicitGemm;
-  op.candidates[1].kernels.push_back(product(512, 512, 512));
+  op.candidates[1].kernels.push_back(gemm(512, 512, 512));
   op.candidates[2].algorithm = Algorithm::WinogradFused;
   const CpuNode node = simple_node();
   const auto choice = cost::choose_on_cpu(op, {.node = node}, simple_profile());

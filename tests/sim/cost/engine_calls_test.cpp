@@ -60,7 +60,7 @@ CostProfile bare() {
   decode.combine_us = {0, 0, 0};
   decode.traffic = {0, 0, 0};
   profile.attention.decode = profile.attention.latent_decode = decode;
-  ExpertParameters& e = profile.mixture.experts;
+  ExpertParameters& e = profile.moe.experts;
   e = ExpertParameters();
   e.efficiency = 0.97;
   e.stream_bytes_per_clock = 1e6;
@@ -81,7 +81,7 @@ PrefillWork prefill(double batch, double tokens, double heads) {
   w.batch = batch;
   w.tokens = tokens;
   w.heads = w.kv_heads = heads;
-  w.engine = ProductEngine::TensorRtLlm;
+  w.engine = GemmEngine::TensorRtLlm;
   return w;
 }
 
@@ -91,7 +91,7 @@ DecodeWork decode(double batch, double keys, double heads, double kv_heads) {
   w.keys = keys;
   w.heads = heads;
   w.kv_heads = kv_heads;
-  w.engine = ProductEngine::Vllm;
+  w.engine = GemmEngine::Vllm;
   return w;
 }
 
@@ -105,7 +105,7 @@ ExpertsWork experts(const Routing& routing, double hidden, double width,
   w.hidden = hidden;
   w.width = width;
   w.format = format;
-  w.engine = ProductEngine::TensorRtLlm;
+  w.engine = GemmEngine::TensorRtLlm;
   return w;
 }
 
@@ -129,7 +129,7 @@ Work random_call(Random& random) {
   const auto size = [&](double low, double high) {
     return std::floor(low * std::exp(random.uniform() * std::log(high / low)));
   };
-  const auto engine = static_cast<ProductEngine>(random.below(kProductEngineCount));
+  const auto engine = static_cast<GemmEngine>(random.below(kGemmEngineCount));
   const double kv_heads = std::exp2(static_cast<double>(random.below(4)));
   const double heads = kv_heads * std::exp2(static_cast<double>(random.below(7)));
   switch (random.below(4)) {
@@ -200,7 +200,7 @@ double least_seconds(const Work& work, const GpuSpec& gpu) {
     flops = 2 * w->batch * w->heads * seen * (w->key_width + w->value_width);
   } else if (const auto* d = std::get_if<DecodeWork>(&work)) {
     const double keys = d->window > 0 ? std::min(d->window, d->keys) : d->keys;
-    flops = 2 * d->batch * d->heads * keys * d->products;
+    flops = 2 * d->batch * d->heads * keys * d->gemms;
   } else if (const auto* x = std::get_if<ExpertsWork>(&work)) {
     flops = 2 * x->load.rows * x->hidden * x->width * (x->gated ? 3 : 2);
   }
@@ -220,7 +220,7 @@ TEST_CASE("kernels that mask a window pass over all keys") {
   const CostProfile profile = bare();
   PrefillWork w = prefill(4, 8192, 16);
   w.key_width = w.value_width = 64;
-  w.engine = ProductEngine::SgLang;
+  w.engine = GemmEngine::SgLang;
   const double all = us(w, gpu, profile);
   w.window = 128;
   CHECK(us(w, gpu, profile) == all);
@@ -230,8 +230,8 @@ TEST_CASE("kernels that mask a window pass over all keys") {
   CHECK(wider < 0.2 * us(w, gpu, profile));
 }
 
-TEST_CASE("products and softmax of a tile of attention take turns where nothing overlaps them") {
-  // 10 heads of 128 queries on 10 SMs, one tile each: 2 * 128 * 128 * 256 / (0.98 * 1.024e12) = 8.359 us of products,
+TEST_CASE("GEMMs and softmax of a tile of attention take turns where nothing overlaps them") {
+  // 10 heads of 128 queries on 10 SMs, one tile each: 2 * 128 * 128 * 256 / (0.98 * 1.024e12) = 8.359 us of GEMMs,
   // 128 * 128 / (16 * 1 GHz) = 1.024 us of softmax, 5 us of call.
   CHECK(us(prefill(1, 128, 10), ampere(), bare()) ==
         doctest::Approx(5 + 8.359 + 1.024).epsilon(2e-3));
@@ -259,7 +259,7 @@ TEST_CASE("a kernel of Ampere's instructions runs at their share of the peak of 
   hopper.compute_capability = 90;
   for (PeakRate& peak : hopper.peaks) peak.rate = peak.rate * 4.0;  // whole tensor cores
   CostProfile profile = bare();
-  profile.product.warp_share = 0.5;
+  profile.tensor_gemm.warp_share = 0.5;
   // 10 heads of 128 queries on 10 SMs, as above, at four times the peak, then at half of that.
   PrefillWork w = prefill(1, 128, 10);
   CHECK(us(w, hopper, profile) == doctest::Approx(5 + 8.359 / 4 + 1.024).epsilon(2e-3));
@@ -280,16 +280,16 @@ TEST_CASE("blocks are filled with heads of a group where an engine packs them") 
   w.kv_heads = 1;
   const double row = (8.359 + 1.024) / 128 * 16 / 128;  // microseconds of a row with 16 keys
   CHECK(us(w, ampere(), bare()) == doctest::Approx(5 + 10 * 24 * 16 * row).epsilon(0.02));
-  w.engine = ProductEngine::SgLang;
+  w.engine = GemmEngine::SgLang;
   CHECK(us(w, ampere(), bare()) == doctest::Approx(5 + 10 * 3 * 128 * row).epsilon(0.02));
   // One token each: 24 rows of a pack, padded to 32, or 24 times 16.
   w.tokens = 1;
   CHECK(us(w, ampere(), bare()) == doctest::Approx(5 + 10 * 32 * row).epsilon(0.02));
-  w.engine = ProductEngine::TensorRtLlm;
+  w.engine = GemmEngine::TensorRtLlm;
   CHECK(us(w, ampere(), bare()) == doctest::Approx(5 + 10 * 24 * 16 * row).epsilon(0.02));
 }
 
-TEST_CASE("a lone block draws its keys slowly, parts of them faster") {
+TEST_CASE("a single block draws its keys slowly, parts of them faster") {
   // One sequence and head, 2560 keys of 256 values in 2 bytes: 10 parts of 256 keys. A part is 131072 bytes at 96 bytes a clock and
   // 16 rows x 256 keys x 256 multiply-adds at 0.9 of 1.024 TFLOP/s.
   DecodeWork w = decode(1, 2560, 16, 1);
@@ -309,7 +309,7 @@ TEST_CASE("TensorRT-LLM reads the keys of a large group once for each head") {
   };
   const double keys = 4096.0 * 512 / 96e3, row = 2.0 * 4096 * 256 / 0.9216e6;
   CHECK(us(w, ampere(), bare()) == doctest::Approx(both(keys, 64 * row)).epsilon(0.01));
-  w.engine = ProductEngine::TensorRtLlm;
+  w.engine = GemmEngine::TensorRtLlm;
   CHECK(us(w, ampere(), bare()) ==
         doctest::Approx(both(64 * 4096 * 256 / 32e3, 64 * 4 * row)).epsilon(0.01));
   w.heads = 32;
@@ -329,9 +329,9 @@ TEST_CASE(
                       {"one sequence lies as it should", 1, 2, 0},
                       {"one head of keys is one group", 2, 1, 0}};
   const auto over_others = [&](DecodeWork w) {
-    w.engine = ProductEngine::Vllm;
+    w.engine = GemmEngine::Vllm;
     const double flash = us(w, gpu, profile);
-    w.engine = ProductEngine::SgLang;
+    w.engine = GemmEngine::SgLang;
     return flash - us(w, gpu, profile);
   };
   for (const Row& row : rows) {
@@ -344,9 +344,9 @@ TEST_CASE(
   // A block for each SM and group: with a window each of 8 heads has its own, and the SMs do 8 waves for 1, of loads and of
   // arithmetic on rows padded to 16 alike. No copies then.
   DecodeWork w = decode(gpu.sm_count, 64, 8, 1);
-  w.engine = ProductEngine::SgLang;
+  w.engine = GemmEngine::SgLang;
   const double grouped = us(w, gpu, profile) - 5;
-  w.engine = ProductEngine::Vllm;
+  w.engine = GemmEngine::Vllm;
   w.window = 128;
   CHECK(us(w, gpu, profile) - 5 == doctest::Approx(8 * grouped).epsilon(0.01));
 }
@@ -384,7 +384,7 @@ TEST_CASE("rows of other ranks are multiplied as one expert's, where a measured 
   w.strays = 0;
   w.perhaps_strays = 1280;
   CostProfile profile = bare();
-  profile.mixture.experts.stray = 0.5;
+  profile.moe.experts.stray = 0.5;
   CHECK(us(w, ampere(), profile) - 5 == doctest::Approx(1.5 * own).epsilon(0.01));
 }
 
@@ -393,24 +393,24 @@ TEST_CASE("SGLang keeps mxfp4 in 16 bits where it has no kernel for it") {
   gpu.dram_bandwidth = BytesPerSecond(1e9);  // weights take all the time
   ExpertsWork w =
       experts({.tokens = 8, .per_token = 1, .experts = 8}, 1024, 1024, ExpertFormat::Fp4Weights);
-  w.engine = ProductEngine::Vllm;
-  const double narrow = us(w, gpu, bare());
-  w.engine = ProductEngine::SgLang;
-  CHECK(us(w, gpu, bare()) / narrow == doctest::Approx(2 / 0.531).epsilon(0.02));
+  w.engine = GemmEngine::Vllm;
+  const double low_precision = us(w, gpu, bare());
+  w.engine = GemmEngine::SgLang;
+  CHECK(us(w, gpu, bare()) / low_precision == doctest::Approx(2 / 0.531).epsilon(0.02));
 }
 
 TEST_CASE("a call is the surer the more its kernel is like others") {
   CostProfile profile = bare();
-  ErrorSpread& error = profile.error[static_cast<std::size_t>(CostForm::Prefill)];
+  ErrorSd& error = profile.error[static_cast<std::size_t>(CostForm::Prefill)];
   error = {.measured = 0.1, .transferred = 0.2, .spec = 0.3};
   error.engine = {0.9, 1, 1.5};
-  error.narrow = 1.2;
+  error.low_precision = 1.2;
   error.rare = 2;
   error.window = 1.25;
   PrefillWork w = prefill(1, 1024, 10);
   const auto sd = [&] { return price_call(w, ampere(), profile)->log_sd; };
   CHECK(sd() == doctest::Approx(0.3 * 0.9));
-  w.engine = ProductEngine::Vllm;
+  w.engine = GemmEngine::Vllm;
   w.format = AttentionFormat::HalfOver8;
   CHECK(sd() == doctest::Approx(0.3 * 1.5 * 1.2));
   w.key_width = 192;
@@ -431,11 +431,11 @@ TEST_CASE("Marlin's kernels run at their instructions' share of the peak of late
   hopper.compute_capability = 90;
   for (PeakRate& peak : hopper.peaks) peak.rate = peak.rate * 4.0;
   CostProfile profile = bare();
-  profile.product.warp_share = 0.5;
+  profile.tensor_gemm.warp_share = 0.5;
   ExpertsWork w = experts({.tokens = 4096, .per_token = 1, .experts = 4}, 4096, 4096,
                           ExpertFormat::Int4Weights);
   const double library = us(w, hopper, profile) - 5;
-  w.engine = ProductEngine::Vllm;
+  w.engine = GemmEngine::Vllm;
   CHECK(us(w, hopper, profile) - 5 == doctest::Approx(2 * library).epsilon(0.05));
   CHECK(us(w, ampere(), profile) - 5 == doctest::Approx(4 * library).epsilon(0.05));
 }

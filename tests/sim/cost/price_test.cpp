@@ -13,7 +13,7 @@
 namespace tracecast::cost {
 namespace {
 
-// A product's roofs meet softly; compute_time is the compute roof alone.
+// A GEMM's roofs meet softly; compute_time is the compute roof alone.
 double compute_us(const Kernel& kernel, const GpuSpec& gpu, const CostProfile& profile) {
   return estimate(kernel, gpu, profile).compute_time.in_us();
 }
@@ -82,10 +82,10 @@ TEST_SUITE("sim/cost/price") {
     profile = with_parameter(std::move(profile), "gemm.small_thread_tile_overhead", 1);
     // 32x32 tiles: 64/32 + 64/32 - 1 = 3 times the overhead on 16 us.
     GpuSpec gpu = simple_gpu();
-    CHECK(compute_us(product(32, 32, 1000, 10), gpu, profile) ==
+    CHECK(compute_us(gemm(32, 32, 1000, 10), gpu, profile) ==
           doctest::Approx(16 * 1.75).epsilon(0.001));
     gpu.architecture = Architecture::Kepler;
-    CHECK(compute_us(product(32, 32, 1000, 10), gpu, profile) ==
+    CHECK(compute_us(gemm(32, 32, 1000, 10), gpu, profile) ==
           doctest::Approx(16 * 4.0).epsilon(0.001));
   }
 
@@ -110,11 +110,11 @@ TEST_SUITE("sim/cost/price") {
   TEST_CASE("ten tiles fill ten SMs; the eleventh costs a whole wave") {
     // 128x128 tile, k = 1000: 2 * 128 * 128 * 1000 / (128 GFLOP/s per SM) = 256 us a wave.
     // n = 128 leaves only shapes of the same area per SM or worse: smaller tiles at full efficiency do not lose here,
-    // so products are batched to have no choice but whole tiles of 32 x 32 work: 2*32*32*1000/128e9 = 16 us.
+    // so GEMMs are batched to have no choice but whole tiles of 32 x 32 work: 2*32*32*1000/128e9 = 16 us.
     const GpuSpec gpu = simple_gpu();
     CostProfile profile = simple_profile();
-    const Kernel ten = product(32, 32, 1000, 10);
-    const Kernel eleven = product(32, 32, 1000, 11);
+    const Kernel ten = gemm(32, 32, 1000, 10);
+    const Kernel eleven = gemm(32, 32, 1000, 11);
     CHECK(compute_us(ten, gpu, profile) == doctest::Approx(16.0).epsilon(0.001));
     CHECK(compute_us(eleven, gpu, profile) == doctest::Approx(32.0).epsilon(0.001));
     profile = with_parameter(std::move(profile), "gemm.wave_quantization", 0.5);
@@ -126,17 +126,17 @@ TEST_SUITE("sim/cost/price") {
     // 200 cycles a step at 1 GHz, 1000 steps: 200 us, though the arithmetic would take 16.
     CostProfile profile = simple_profile();
     profile = with_parameter(std::move(profile), "gemm.step_base_cycles", 200);
-    const KernelEstimate e = estimate(product(32, 32, 1000, 2), simple_gpu(), profile);
+    const KernelEstimate e = estimate(gemm(32, 32, 1000, 2), simple_gpu(), profile);
     CHECK(e.compute_time.in_us() == doctest::Approx(200.0).epsilon(0.001));
     CHECK(e.bound == Bound::Latency);
   }
 
-  TEST_CASE("a lone short kernel runs before the power limit has slowed the board") {
+  TEST_CASE("a single short kernel runs before the power limit has slowed the board") {
     GpuSpec gpu = simple_gpu();
     CostProfile profile = simple_profile();
     profile = with_parameter(std::move(profile), "clock.burst_gain", 0.5);
     profile = with_parameter(std::move(profile), "clock.burst_span_ms", 1);
-    const Kernel kernel = product(1280, 1280, 1280);
+    const Kernel kernel = gemm(1280, 1280, 1280);
     const auto durations = [&](const Kernel& k) {
       const KernelEstimate e = estimate(k, gpu, profile);
       return std::pair(e.duration.in_ms(), burst_duration(e, profile).in_ms());
@@ -155,23 +155,23 @@ TEST_SUITE("sim/cost/price") {
     CHECK(moved.second == doctest::Approx(moved.first).epsilon(1e-4));
   }
 
-  TEST_CASE("products and convolutions have block costs of their own") {
+  TEST_CASE("GEMMs and convolutions have block costs of their own") {
     CostProfile profile = simple_profile();
-    const Kernel plain = product(32, 32, 1000, 10);
-    Kernel unfolded = plain;
-    unfolded.kernel_class = KernelClass::Convolution;
+    const Kernel plain = gemm(32, 32, 1000, 10);
+    Kernel im2col = plain;
+    im2col.kernel_class = KernelClass::Convolution;
     // 16 us for 1000 steps, half as many again of prologue.
     profile = with_parameter(std::move(profile), "gemm.prologue_steps", 500);
     CHECK(compute_us(plain, simple_gpu(), profile) == doctest::Approx(24.0).epsilon(0.001));
     profile = with_parameter(std::move(profile), "convolution.explicit_gemm", 1);
-    CHECK(compute_us(unfolded, simple_gpu(), profile) == doctest::Approx(16.0).epsilon(0.001));
+    CHECK(compute_us(im2col, simple_gpu(), profile) == doctest::Approx(16.0).epsilon(0.001));
   }
 
   TEST_CASE("dp4a takes four elements of the inner dimension a step") {
     GpuSpec gpu = simple_gpu();
     gpu.peaks.push_back({Precision::Int8, MathUnit::CudaCore, 5.12_TFLOPps});
     CostProfile profile = simple_profile();
-    Kernel eight_bit = product(32, 32, 1000, 10);
+    Kernel eight_bit = gemm(32, 32, 1000, 10);
     eight_bit.math = eight_bit.data = Precision::Int8;
     // A wave of 16 us in fp32 (above); four times the rate.
     CHECK(compute_us(eight_bit, gpu, profile) == doctest::Approx(4.0).epsilon(0.001));
@@ -210,12 +210,12 @@ TEST_SUITE("sim/cost/price") {
   TEST_CASE("a long inner dimension is split over idle SMs") {
     CostProfile profile = simple_profile();
     profile = with_parameter(std::move(profile), "gemm.step_base_cycles", 100);
-    const Kernel one_tile = product(32, 32, 640000);
+    const Kernel one_tile = gemm(32, 32, 640000);
     // Unsplit: 640000 steps of 100 cycles = 64 ms. Split, at least 8 of 10 SMs help.
     CHECK(duration_us(one_tile, simple_gpu(), profile) < 64000.0 / 7);
   }
 
-  TEST_CASE("a convolution's product has the pixels, channels and filter that its pass says") {
+  TEST_CASE("a convolution's GEMM has the pixels, channels and filter that its pass says") {
     // Forward: m = 1280 pixels in 10 blocks of 128, n = 32 one block, k = 64*9 = 576:
     // one wave of 2*128*32*576/128e9 = 36.864 us.
     const ConvAttributes shape{
@@ -299,23 +299,24 @@ TEST_SUITE("sim/cost/price") {
     CostProfile profile = simple_profile();
     const Kernel kernel =
         convolution(layer(10, 64, 16, 256, 1), Algorithm::ImplicitPrecomputedGemm);
-    const Kernel lone = convolution(layer(1, 64, 8, 32, 1), Algorithm::ImplicitPrecomputedGemm);
+    const Kernel single = convolution(layer(1, 64, 8, 32, 1), Algorithm::ImplicitPrecomputedGemm);
     GpuSpec wide = simple_gpu();
     wide.fp32_lanes_per_sm = 128;
     wide.peaks = {{Precision::Fp32, MathUnit::CudaCore, 2.56_TFLOPps}};
-    const double narrow_us = compute_us(kernel, simple_gpu(), profile);
+    const double cast_us = compute_us(kernel, simple_gpu(), profile);
     const double wide_us = compute_us(kernel, wide, profile);
-    const double lone_us = compute_us(lone, simple_gpu(), profile);
-    CHECK(narrow_us == doctest::Approx(2 * wide_us).epsilon(0.001));
-    // 40 blocks of 128 pixels by 128 channels, four an SM: 4 * 4000 cycles at 1 GHz. A lone small block: 4000.
+    const double single_us = compute_us(single, simple_gpu(), profile);
+    CHECK(cast_us == doctest::Approx(2 * wide_us).epsilon(0.001));
+    // 40 blocks of 128 pixels by 128 channels, four an SM: 4 * 4000 cycles at 1 GHz. A single small block: 4000.
     profile = with_parameter(std::move(profile), "convolution.prologue_cycles", 4000);
-    CHECK(compute_us(kernel, simple_gpu(), profile) - narrow_us ==
+    CHECK(compute_us(kernel, simple_gpu(), profile) - cast_us ==
           doctest::Approx(16.0).epsilon(0.01));
     CHECK(compute_us(kernel, wide, profile) - wide_us == doctest::Approx(16.0).epsilon(0.01));
-    CHECK(compute_us(lone, simple_gpu(), profile) - lone_us == doctest::Approx(4.0).epsilon(0.01));
+    CHECK(compute_us(single, simple_gpu(), profile) - single_us ==
+          doctest::Approx(4.0).epsilon(0.01));
   }
 
-  TEST_CASE("a lone block waits for its generation's latencies") {
+  TEST_CASE("a single block waits for its generation's latencies") {
     CostProfile profile = simple_profile();
     profile = with_parameter(std::move(profile), "gemm.step_base_cycles", 40);
     profile = with_parameter(std::move(profile), "gemm.step_latencies", 10);
@@ -336,7 +337,7 @@ TEST_SUITE("sim/cost/price") {
   TEST_CASE("cublasLt takes small tiles before Volta, where their loads tell") {
     CostProfile profile = simple_profile();
     profile = with_parameter(std::move(profile), "gemm.tile_overhead", 0.5);
-    Kernel kernel = product(1280, 1280, 1280);
+    Kernel kernel = gemm(1280, 1280, 1280);
     GpuSpec gpu = simple_gpu();
     const auto with_lt = [&](bool by_cublas_lt) {
       std::get<MatrixWork>(kernel.work).by_cublas_lt = by_cublas_lt;
@@ -350,7 +351,7 @@ TEST_SUITE("sim/cost/price") {
 
   TEST_CASE("long rows of both operands cost Pascal its page walks, and no other generation") {
     const CostProfile profile = simple_profile();
-    Kernel kernel = product(12800, 1280, 32000);
+    Kernel kernel = gemm(12800, 1280, 32000);
     std::get<MatrixWork>(kernel.work).transpose_b = true;
     GpuSpec gpu = simple_gpu();
     const double plain = compute_us(kernel, gpu, profile);
@@ -362,9 +363,9 @@ TEST_SUITE("sim/cost/price") {
     std::get<MatrixWork>(kernel.work).transpose_b = false;
     CHECK(compute_us(kernel, gpu, profile) ==
           doctest::Approx(plain * (1 + 0.3125 / (1 + 1.0 / 67.1))).epsilon(0.01));
-    Kernel narrow = product(1280, 1280, 1280);
-    const double short_rows = compute_us(narrow, simple_gpu(), profile);
-    CHECK(compute_us(narrow, gpu, profile) == doctest::Approx(short_rows).epsilon(0.01));
+    Kernel low_precision = gemm(1280, 1280, 1280);
+    const double short_rows = compute_us(low_precision, simple_gpu(), profile);
+    CHECK(compute_us(low_precision, gpu, profile) == doctest::Approx(short_rows).epsilon(0.01));
   }
 
   TEST_CASE("fused Winograd counts blocks of 128 outputs by 32 channels") {
@@ -389,7 +390,7 @@ TEST_SUITE("sim/cost/price") {
   TEST_CASE("more bandwidth, arithmetic or SMs never slow a kernel") {
     const CostProfile& profile = default_cost_profile();
     const Kernel kernels[] = {
-        stream(1e8, 1e8, 1e7), product(1000, 1000, 1000), product(64, 1000, 4096),
+        stream(1e8, 1e8, 1e7), gemm(1000, 1000, 1000), gemm(64, 1000, 4096),
         convolution(layer(32, 64, 56, 64, 3), Algorithm::WinogradFused),
         convolution(layer(32, 64, 56, 64, 3), Algorithm::ImplicitPrecomputedGemm)};
     for (const Kernel& kernel : kernels) {
@@ -427,10 +428,10 @@ TEST_SUITE("sim/cost/price") {
     const CostProfile& profile = default_cost_profile();
     const std::int64_t huge = std::int64_t{1} << 31;
     const Kernel kernels[] = {
-        product(1, 1, 1),
-        product(huge, 1, 1),
-        product(1, 1, huge),
-        product(huge, huge, huge),
+        gemm(1, 1, 1),
+        gemm(huge, 1, 1),
+        gemm(1, 1, huge),
+        gemm(huge, huge, huge),
         stream(0, 0, 0),
         stream(1e18, 1e18, 1e18),
         convolution(layer(1, 1, 1, 1, 1), Algorithm::Direct),

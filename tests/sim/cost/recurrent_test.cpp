@@ -13,7 +13,7 @@ namespace {
 Kernel steps(std::int64_t count, std::int64_t batch, std::int64_t n, std::int64_t k) {
   Kernel kernel;
   kernel.kernel_class = KernelClass::Recurrent;
-  kernel.work = RecurrentWork{.steps = count, .product = {.m = batch, .n = n, .k = k}};
+  kernel.work = RecurrentWork{.steps = count, .gemm = {.m = batch, .n = n, .k = k}};
   return kernel;
 }
 

@@ -44,23 +44,23 @@ inline CostProfile simple_profile() {
   };
   set("clock.ceiling", 1);
   set("clock.power_exponent", 1);
-  set("product.start_us", 0);
-  set("product.block_cycles", 0);
-  set("product.block_depth", 0);
-  set("product.operand_edge", 0);
-  set("product.wave_quantization", 1);
-  set("product.band_tiles", 1000);  // no operand is swept twice
-  set("product.unaligned", 1);
-  set("product.split_us", 50);  // no slices
-  set("product.stream_bytes_per_clock", 10);
-  set("product.efficiency", 1);
-  set("product.efficiency_of.warp", 1);
-  set("product.stream_of.warp", 1);
-  set("product.depth_of.warp", 1);
-  set("product.energy_of.warp", 1);
-  set("product.start_of.warp", 1);
-  set("product.dram_efficiency", 0.97);
-  set("product.base_share", 0);
+  set("tensor_gemm.start_us", 0);
+  set("tensor_gemm.block_cycles", 0);
+  set("tensor_gemm.block_depth", 0);
+  set("tensor_gemm.operand_edge", 0);
+  set("tensor_gemm.wave_quantization", 1);
+  set("tensor_gemm.band_tiles", 1000);  // no operand is rasterized twice
+  set("tensor_gemm.unaligned", 1);
+  set("tensor_gemm.split_us", 50);  // no slices
+  set("tensor_gemm.stream_bytes_per_clock", 10);
+  set("tensor_gemm.efficiency", 1);
+  set("tensor_gemm.efficiency_of.warp", 1);
+  set("tensor_gemm.stream_of.warp", 1);
+  set("tensor_gemm.depth_of.warp", 1);
+  set("tensor_gemm.energy_of.warp", 1);
+  set("tensor_gemm.start_of.warp", 1);
+  set("tensor_gemm.dram_efficiency", 0.97);
+  set("tensor_gemm.base_share", 0);
   set("kernel.fill_us", 0);
   set("kernel.fill_latencies", 0);
   set("gemm.issue", 0);
@@ -94,7 +94,7 @@ inline CostProfile simple_profile() {
   return profile;
 }
 
-inline Kernel product(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batch = 1) {
+inline Kernel gemm(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batch = 1) {
   Kernel kernel;
   kernel.kernel_class = batch > 1 ? KernelClass::BatchedGemm : KernelClass::Gemm;
   const double b = static_cast<double>(batch), dm = static_cast<double>(m),

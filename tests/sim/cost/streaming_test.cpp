@@ -72,10 +72,11 @@ TEST_SUITE("sim/cost/streaming") {
       CHECK(ms == doctest::Approx(row.ms).epsilon(1e-3));
     }
     // Twice as wide numbers lie on twice as many lines, which are never slower.
-    Kernel narrow = stream(0, 4096, sixteenth), wide = stream(0, 8192, sixteenth);
-    for (Kernel* kernel : {&narrow, &wide}) std::get<StreamWork>(kernel->work).additions = 1e9;
+    Kernel low_precision = stream(0, 4096, sixteenth), wide = stream(0, 8192, sixteenth);
+    for (Kernel* kernel : {&low_precision, &wide})
+      std::get<StreamWork>(kernel->work).additions = 1e9;
     CHECK(estimate(wide, simple_gpu(), profile).duration <=
-          estimate(narrow, simple_gpu(), profile).duration);
+          estimate(low_precision, simple_gpu(), profile).duration);
   }
 
   TEST_CASE("a kernel that streams keeps its clock where arithmetic would throttle") {

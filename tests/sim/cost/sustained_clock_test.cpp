@@ -34,14 +34,14 @@ TEST_SUITE("sim/cost/sustained_clock") {
   TEST_CASE("what memory and an idle chip draw is not there for arithmetic") {
     GpuSpec gpu = simple_gpu();
     CostProfile profile = simple_profile();
-    profile = with_parameter(std::move(profile), "power.gddr_awake_pj_per_byte", 100);
+    profile = with_parameter(std::move(profile), "power.gddr_active_idle_pj_per_byte", 100);
     const double at_knee = profile.clock.knee_w_per_tflops * 1.28;
     gpu.idle_power = 5.0_W;
     gpu.tdp = Watts(at_knee + 5);
     CHECK(clock_share(gpu, profile) == doctest::Approx(std::pow(2.0, -1.0 / 12)));
-    // GDDR keeps its pins awake: 100 GB/s * 100 pJ/B = 10 W more.
+    // GDDR keeps its pins active-idle: 100 GB/s * 100 pJ/B = 10 W more.
     gpu.memory_type = MemoryType::Gddr5;
-    CHECK(awake_power(gpu, profile).in_w() == doctest::Approx(15));
+    CHECK(active_idle_power(gpu, profile).in_w() == doctest::Approx(15));
     CHECK(clock_share(gpu, profile) < std::pow(2.0, -1.0 / 12));
     gpu.tdp = Watts(at_knee + 15);
     CHECK(clock_share(gpu, profile) == doctest::Approx(std::pow(2.0, -1.0 / 12)));

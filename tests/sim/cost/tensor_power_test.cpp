@@ -15,13 +15,13 @@ namespace {
 /// A board whose tensor cores use 1 pJ an operation at its clock, all else for free.
 CostProfile one_picojoule(const GpuSpec& gpu) {
   CostProfile profile = simple_profile();
-  profile.product.clock_exponent = 2;
-  profile.product.node_exponent = 1;
-  profile.product.energy_step = 1;
-  profile.product.energy_of = {};
-  profile.product.base_share = 0;
-  profile.product.hbm_pj_per_byte = profile.product.gddr_pj_per_byte = 10;
-  profile.product.flop_pj = (7.0 / gpu.process_nm) * (1.41e9 / gpu.boost_clock.in_si());
+  profile.tensor_gemm.clock_exponent = 2;
+  profile.tensor_gemm.node_exponent = 1;
+  profile.tensor_gemm.energy_step = 1;
+  profile.tensor_gemm.energy_of = {};
+  profile.tensor_gemm.base_share = 0;
+  profile.tensor_gemm.hbm_pj_per_byte = profile.tensor_gemm.gddr_pj_per_byte = 10;
+  profile.tensor_gemm.flop_pj = (7.0 / gpu.process_nm) * (1.41e9 / gpu.boost_clock.in_si());
   return profile;
 }
 
@@ -31,21 +31,21 @@ TEST_SUITE("sim/cost/tensor_power") {
     const CostProfile profile = one_picojoule(gpu);
     // 10 TFLOP in a second: 10 W. With no memory time(share) = 1 s / share, so that share^2 = limit / 10 W.
     const TensorLoad load{.flops = 10e12, .arithmetic = Seconds(1)};
-    gpu.tdp = awake_power(gpu, profile) + Watts(2.5);
+    gpu.tdp = active_idle_power(gpu, profile) + Watts(2.5);
     const TensorPower power(gpu, 1, profile);
     const double share = power.clock_share(load);
     CHECK(share == doctest::Approx(0.5).epsilon(0.002));
     CHECK(power.power(load, share).in_w() == doctest::Approx(gpu.tdp.in_w()).epsilon(0.01));
     CHECK(duration_at(load, share).in_s() == doctest::Approx(2).epsilon(0.002));
     // Operands twice as wide take twice the energy.
-    gpu.tdp = awake_power(gpu, profile) + Watts(5);
+    gpu.tdp = active_idle_power(gpu, profile) + Watts(5);
     CHECK(TensorPower(gpu, 2, profile).clock_share(load) == doctest::Approx(0.5).epsilon(0.002));
   }
 
   TEST_CASE("a kernel that waits for memory, or keeps tensor cores idle, keeps its clock") {
     GpuSpec gpu = simple_gpu();
     const CostProfile profile = one_picojoule(gpu);
-    gpu.tdp = awake_power(gpu, profile) + Watts(5);
+    gpu.tdp = active_idle_power(gpu, profile) + Watts(5);
     const TensorPower power(gpu, 1, profile);
     CHECK(power.clock_share({.flops = 10e12, .arithmetic = Seconds(1)}) < 0.8);
     CHECK(power.clock_share({.flops = 10e12, .arithmetic = Seconds(2.1)}) == 1);
@@ -53,14 +53,14 @@ TEST_SUITE("sim/cost/tensor_power") {
     CHECK(power.clock_share({.flops = 10e12, .fixed = Seconds(2), .arithmetic = Seconds(1)}) == 1);
   }
 
-  TEST_CASE("a kernel that is no product draws by its bytes, operations and busy SMs") {
+  TEST_CASE("a kernel that is no GEMM draws by its bytes, operations and busy SMs") {
     GpuSpec gpu = simple_gpu();
     gpu.architecture = Architecture::Hopper;
     gpu.compute_capability = 90;
     gpu.idle_power = 30.0_W;
     gpu.tdp = 130.0_W;
     CostProfile profile = one_picojoule(gpu);
-    profile.power.hbm_awake_pj_per_byte = 100;  // of 100 GB/s: 10 W
+    profile.power.hbm_active_idle_pj_per_byte = 100;  // of 100 GB/s: 10 W
     profile.power.pass_pj_per_byte = 5;
     profile.power.busy_cycle_pj = 2000;  // 10 SMs at 1 GHz: 20 W
     const auto watts = [&](const KernelLoad& load) {
@@ -71,14 +71,14 @@ TEST_SUITE("sim/cost/tensor_power") {
     CHECK(watts({.duration = second}) == doctest::Approx(40));
     CHECK(watts({.dram_bytes = 1e12, .passed_bytes = 2e12, .duration = second}) ==
           doctest::Approx(40 + 10 + 10));
-    KernelLoad products{
+    KernelLoad gemms{
         .flops = 5e12, .working = Seconds(0.5), .at_peak = Seconds(0.25), .duration = second};
-    CHECK(watts(products) == doctest::Approx(40 + 5 + 5));
-    products.sm_share = 0.5;  // of SMs without a block none is busy
-    CHECK(watts(products) == doctest::Approx(40 + 5 + 2.5));
+    CHECK(watts(gemms) == doctest::Approx(40 + 5 + 5));
+    gemms.sm_share = 0.5;  // of SMs without a block none is busy
+    CHECK(watts(gemms) == doctest::Approx(40 + 5 + 2.5));
     CHECK(watts({.flops = 1e15, .duration = second}) == doctest::Approx(130));
     // Half of what the limit leaves over 30 W goes to SMs with a block: 40 W over those that wait.
-    profile.product.base_share = 0.5;
+    profile.tensor_gemm.base_share = 0.5;
     CHECK(watts({.duration = second, .sm_share = 0.25}) == doctest::Approx(40 + 10));
     CHECK(watts({.passed_bytes = 2e12, .duration = second, .throttle = 0.5}) ==
           doctest::Approx(40 + 40 * 0.25 + 10 * 0.5));
@@ -93,23 +93,23 @@ TEST_SUITE("sim/cost/tensor_power") {
     GpuSpec gpu = simple_gpu();
     const CostProfile profile = simple_profile();
     CHECK(estimate(kernel, gpu, profile).power == Watts());
-    CHECK(waiting_power(gpu, profile) == awake_power(gpu, profile));
+    CHECK(waiting_power(gpu, profile) == active_idle_power(gpu, profile));
     gpu.architecture = Architecture::Hopper;
     gpu.compute_capability = 90;
     CHECK(estimate(kernel, gpu, profile).power > waiting_power(gpu, profile));
   }
 
-  TEST_CASE("in a long run products take the energy of long runs, a lone one that of short ones") {
+  TEST_CASE("in a long run GEMMs take the energy of long runs, a single one that of short ones") {
     GpuSpec gpu = simple_gpu();
     CostProfile profile = one_picojoule(gpu);
-    gpu.tdp = awake_power(gpu, profile) + Watts(2);
-    for (double& factor : profile.product.sustained_of.values) factor = 2;
-    TensorProduct product;
-    product.m = product.n = product.k = 4096;
+    gpu.tdp = active_idle_power(gpu, profile) + Watts(2);
+    for (double& factor : profile.tensor_gemm.sustained_of.values) factor = 2;
+    TensorGemm gemm;
+    gemm.m = gemm.n = gemm.k = 4096;
     const SustainedBoard board(gpu, profile);
-    const Seconds sustained = board.products(ProductFormat::Half).estimate(product).duration;
+    const Seconds sustained = board.gemms(GemmFormat::Half).estimate(gemm).duration;
     const auto alone = [&](double energy) {
-      return ProductMachine(gpu, ProductFormat::Half, profile, energy).estimate(product).duration;
+      return TensorGemmMachine(gpu, GemmFormat::Half, profile, energy).estimate(gemm).duration;
     };
     CHECK(sustained.in_s() == alone(2).in_s());
     CHECK(sustained > alone(1) * 1.01);
@@ -139,7 +139,7 @@ TEST_SUITE("sim/cost/tensor_power") {
                             .memory = Seconds(around(0.5))};
       double last = 0;
       for (const double left : {1.0, 3.0, 10.0, 30.0}) {
-        gpu.tdp = awake_power(gpu, profile) + Watts(left);
+        gpu.tdp = active_idle_power(gpu, profile) + Watts(left);
         const double share = TensorPower(gpu, 1, profile).clock_share(load);
         const double drawn =
             1e-12 * (10 * load.dram_bytes + share * load.flops) / duration_at(load, share).in_s();

@@ -57,7 +57,7 @@ Kernel tensor_kernel(Work work, Precision math, double flops, double bytes) {
   return kernel;
 }
 
-void add_products(std::vector<Priced>& all) {
+void add_gemms(std::vector<Priced>& all) {
   struct Format {
     Precision math;
     WeightFormat weights;
@@ -82,7 +82,7 @@ void add_products(std::vector<Priced>& all) {
           Kernel kernel = tensor_kernel(MatrixWork{.m = m, .n = n, .k = k, .weights = f.weights},
                                         f.math, flops, bytes);
           kernel.written = Bytes(2 * dm * dn);
-          all.push_back({fmt::format("product {} {} {}x{}x{}", to_string(f.math),
+          all.push_back({fmt::format("GEMM {} {} {}x{}x{}", to_string(f.math),
                                      static_cast<int>(f.weights), m, n, k),
                          kernel, flops, f.math, bytes});
         }
@@ -92,8 +92,8 @@ void add_products(std::vector<Priced>& all) {
 }
 
 void add_calls(std::vector<Priced>& all) {
-  const std::optional<ProductEngine> engines[] = {std::nullopt, ProductEngine::TensorRtLlm,
-                                                  ProductEngine::SgLang, ProductEngine::Vllm};
+  const std::optional<GemmEngine> engines[] = {std::nullopt, GemmEngine::TensorRtLlm,
+                                               GemmEngine::SgLang, GemmEngine::Vllm};
   for (const auto& engine : engines) {
     const std::string of = engine ? std::string(to_string(*engine)) : "common";
     const auto add = [&](const std::string& what, Work work, double flops, double bytes) {
@@ -105,7 +105,7 @@ void add_calls(std::vector<Priced>& all) {
       PrefillWork w;
       w.batch = 4, w.tokens = tokens, w.heads = 32, w.kv_heads = 8;
       w.engine = engine;
-      // Half of the scores, two products of 128 each.
+      // Half of the scores, two GEMMs of 128 each.
       add(fmt::format("prefill {}", tokens), w, 4 * 32 * tokens * tokens / 2 * 2 * 2 * 128, 0);
       DecodeWork d;
       d.batch = 64, d.keys = tokens, d.heads = 32, d.kv_heads = 8;
@@ -169,12 +169,12 @@ void add_others(std::vector<Priced>& all) {
   lanes.work = MatrixWork{.m = 8192, .n = 8192, .k = 8192};
   lanes.flops = Flops(2.0 * 8192 * 8192 * 8192);
   lanes.read = Bytes(4.0 * 2 * 8192 * 8192), lanes.written = Bytes(4.0 * 8192 * 8192);
-  all.push_back({"product on lanes", lanes, lanes.flops.in_flop(), {}, 0});
+  all.push_back({"GEMM on lanes", lanes, lanes.flops.in_flop(), {}, 0});
 }
 
 std::vector<Priced> everything() {
   std::vector<Priced> all;
-  add_products(all);
+  add_gemms(all);
   add_calls(all);
   add_others(all);
   return all;
@@ -222,7 +222,7 @@ TEST_CASE("twice the GPU is known less surely than the one that was measured") {
     const KernelEstimate then = estimate(p.kernel, next, profile);
     // Of forms that are not Measured B200 has no rows either: as wide, no wider, but for what the power limit adds.
     CHECK(then.log_sd >= today.log_sd * (1 - 1e-3));
-    // How much wider is what leaving Blackwell out taught (error.product_beyond): little.
+    // How much wider is what leaving Blackwell out taught (error.tensor_gemm_beyond): little.
     if (today.basis == Basis::Measured) CHECK(then.log_sd > today.log_sd);
   }
 }

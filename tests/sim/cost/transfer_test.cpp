@@ -115,7 +115,7 @@ TEST_CASE("with shapes the price there over the price here scales the recorded t
   CHECK(move(work, here, there).way == TransferWay::WaveScaling);
 }
 
-TEST_CASE("a product on tensor cores that the other GPU lacks runs on its lanes") {
+TEST_CASE("a GEMM on tensor cores that the other GPU lacks runs on its lanes") {
   GpuSpec here = machine(), there = machine();
   here.dram_bandwidth = there.dram_bandwidth = BytesPerSecond(1e15);
   there.id = "other";
@@ -126,7 +126,7 @@ TEST_CASE("a product on tensor cores that the other GPU lacks runs on its lanes"
   kernel.math = Precision::Fp16;
   kernel.tile_m = kernel.tile_n = 128;
   kernel.tiles_m = kernel.tiles_n = 10;
-  kernel.products = 1;
+  kernel.gemms = 1;
   CostProfile profile = simple_profile();
   const TransferredKernel moved = move(alone(kernel), here, there, profile);
   CHECK(moved.way == TransferWay::Rechosen);
@@ -135,13 +135,13 @@ TEST_CASE("a product on tensor cores that the other GPU lacks runs on its lanes"
   CHECK(moved.duration.in_ms() < 8.0);
 }
 
-TEST_CASE("a convolution on lanes without shapes is priced as the product that its blocks tell") {
+TEST_CASE("a convolution on lanes without shapes is priced as the GEMM that its blocks tell") {
   GpuSpec here = machine();
   here.dram_bandwidth = BytesPerSecond(1e15);  // arithmetic decides
-  GpuSpec quick = here, narrow = here;
-  quick.id = "quick", narrow.id = "narrow";
+  GpuSpec quick = here, low_precision = here;
+  quick.id = "quick", low_precision.id = "low_precision";
   quick.peaks[0].rate = here.peaks[0].rate * 2;
-  narrow.dram_bandwidth = here.dram_bandwidth / 2;
+  low_precision.dram_bandwidth = here.dram_bandwidth / 2;
   CostProfile profile = simple_profile();
   profile = with_parameter(std::move(profile), "kernel.fill_us", 2);
   const RecordedKernel kernel = recorded(KernelClass::Convolution, 1000);
@@ -156,7 +156,8 @@ TEST_CASE("a convolution on lanes without shapes is priced as the product that i
   // Winograd's transforms stream: 2 + 2 * 998 at half the bandwidth.
   RecordedKernel transform = kernel;
   transform.algorithm = Algorithm::WinogradNonfused;
-  CHECK(move(alone(transform), here, narrow, profile).duration.in_us() == doctest::Approx(1998));
+  CHECK(move(alone(transform), here, low_precision, profile).duration.in_us() ==
+        doctest::Approx(1998));
 }
 
 TEST_CASE("a convolution keeps its algorithm where it can, and TF32 is a choice") {

@@ -453,27 +453,27 @@ TEST_CASE("n like flows end when one with n times the weights does, to the picos
   Random random(5);
   for (int i = 0; i < 200; ++i) {
     CAPTURE(i);
-    Plan plan = random_plan(random), folded, unfolded;
+    Plan plan = random_plan(random), folded, im2col;
     for (PlannedRoute& route : plan.routes) {  // whole weights: sums of them are exact
       for (LinkUse& use : route.uses) use.weight = std::ceil(use.weight);
     }
-    folded.capacity = unfolded.capacity = plan.capacity;
+    folded.capacity = im2col.capacity = plan.capacity;
     std::vector<std::uint32_t> first;
     for (const PlannedFlow& flow : plan.flows) {
       const auto copies = static_cast<std::uint32_t>(1 + random.below(5));
       PlannedRoute route = plan.routes[flow.route];
       PlannedFlow one = flow;
       one.route = static_cast<std::uint32_t>(folded.routes.size());
-      first.push_back(static_cast<std::uint32_t>(unfolded.flows.size()));
+      first.push_back(static_cast<std::uint32_t>(im2col.flows.size()));
       PlannedFlow like = one;
       if (flow.after) like.after = first[*flow.after];
-      unfolded.routes.push_back(route);
-      unfolded.flows.insert(unfolded.flows.end(), copies, like);
+      im2col.routes.push_back(route);
+      im2col.flows.insert(im2col.flows.end(), copies, like);
       for (LinkUse& use : route.uses) use.weight *= copies;
       folded.routes.push_back(route);
       folded.flows.push_back(one);
     }
-    const std::vector<double> one = run(folded), all = run(unfolded);
+    const std::vector<double> one = run(folded), all = run(im2col);
     for (std::size_t flow = 0; flow < one.size(); ++flow) {
       const std::size_t end = flow + 1 < one.size() ? first[flow + 1] : all.size();
       for (std::size_t like = first[flow]; like < end; ++like) CHECK(agree(all[like], one[flow]));

@@ -285,16 +285,16 @@ TEST_CASE("program order told in one pass is what events make of it") {
       std::reverse(plan.edges.begin(), plan.edges.end());
     }
     TaskGraph graph = build(plan, in_order(plan));
-    const Schedule told = graph.run();
+    const Schedule reported = graph.run();
     graph.add_resource(Discipline::ReadyOrder);  // nobody uses it; it wants events
     Schedule expected = graph.run();
     expected.busy.pop_back();
-    CHECK(told.ready == expected.ready);
-    CHECK(told.start == expected.start);
-    CHECK(told.end == expected.end);
-    CHECK(told.released_by == expected.released_by);
-    CHECK(told.busy == expected.busy);
-    CHECK(told.makespan == expected.makespan);
+    CHECK(reported.ready == expected.ready);
+    CHECK(reported.start == expected.start);
+    CHECK(reported.end == expected.end);
+    CHECK(reported.released_by == expected.released_by);
+    CHECK(reported.busy == expected.busy);
+    CHECK(reported.makespan == expected.makespan);
   }
 }
 

@@ -48,7 +48,7 @@ TEST_CASE(
 }
 
 TEST_CASE("whole picoseconds survive the way to seconds and back") {
-  // Up to 2^53 ps (2.5 h) a count is exact in a double; the quotient and the product each round
+  // Up to 2^53 ps (2.5 h) a count is exact in a double; the quotient and the GEMM each round
   // once, to within 2^-53: together under half a step up to 2^51.
   for (std::int64_t count = 1; count < (std::int64_t{1} << 51); count = count * 3 + 1) {
     CAPTURE(count);

@@ -19,8 +19,9 @@ TEST_SUITE_BEGIN("sim/engine/transfer");
 TEST_CASE("a transfer waits its latency and then sends at the rate of its narrowest link") {
   // 2 us, then 4000 bytes at 0.5 GB/s: 8 us.
   TaskGraph graph;
-  const LinkId wide = graph.add_link(1.0_GBps), narrow = graph.add_link(0.5_GBps);
-  const TaskId alone = graph.add_transfer(std::nullopt, Uses{{wide}, {narrow}}, 4000.0_B, 2.0_us);
+  const LinkId wide = graph.add_link(1.0_GBps), low_precision = graph.add_link(0.5_GBps);
+  const TaskId alone =
+      graph.add_transfer(std::nullopt, Uses{{wide}, {low_precision}}, 4000.0_B, 2.0_us);
   const Schedule schedule = graph.run();
   CHECK(schedule.end[alone.index] == Picoseconds(10'000'000));
   CHECK(schedule.makespan == Picoseconds(10'000'000));

@@ -12,7 +12,7 @@
 #include "sim/base/random.hpp"
 #include "sim/job/predictor.hpp"
 
-/// Jobs that differ in one thing alone: what a user who tries a little more, or a little less, is told.
+/// Jobs that differ in one thing alone: what a user who tries a little more, or a little less, is reported.
 namespace tracecast {
 namespace {
 
@@ -60,25 +60,25 @@ TEST_CASE("a sharded step takes no less time with longer sequences") {
   for (int trial = 0; trial < 60; ++trial) {
     Job job{.network = pick(random, networks)};
     Place place{.gpu = pick(random, gpus), .gpus = std::int64_t{8} << random.below(2)};
-    Sharded division{.software = pick(random, software)};
-    division.plan.zero = static_cast<int>(random.below(4));
-    if (division.plan.zero < 2) {
-      division.plan.tensor = std::int64_t{1} << random.below(3);
-      division.plan.pipeline = std::int64_t{1} << random.below(2);
+    Sharded parallel_layout{.software = pick(random, software)};
+    parallel_layout.plan.zero = static_cast<int>(random.below(4));
+    if (parallel_layout.plan.zero < 2) {
+      parallel_layout.plan.tensor = std::int64_t{1} << random.below(3);
+      parallel_layout.plan.pipeline = std::int64_t{1} << random.below(2);
     }
-    division.plan.micro_batches = 1 + static_cast<std::int64_t>(random.below(4));
-    if (random.below(3) == 0) division.plan.recompute = "full";
+    parallel_layout.plan.micro_batches = 1 + static_cast<std::int64_t>(random.below(4));
+    if (random.below(3) == 0) parallel_layout.plan.recompute = "full";
     double last = 0;
     for (const std::int64_t tokens : {128, 256, 512, 1024, 2048}) {
       job.seq_len = tokens;
-      const auto forecast = predict(job, place, division);
+      const auto forecast = predict(job, place, parallel_layout);
       if (!forecast) break;
       CAPTURE(text(job, place));
-      CAPTURE(division.software);
-      CAPTURE(division.plan.zero);
-      CAPTURE(division.plan.tensor.value_or(1));
-      CAPTURE(division.plan.pipeline.value_or(1));
-      CAPTURE(division.plan.recompute);
+      CAPTURE(parallel_layout.software);
+      CAPTURE(parallel_layout.plan.zero);
+      CAPTURE(parallel_layout.plan.tensor.value_or(1));
+      CAPTURE(parallel_layout.plan.pipeline.value_or(1));
+      CAPTURE(parallel_layout.plan.recompute);
       CAPTURE(tokens);
       CHECK(forecast->step_time_s.value >= last * (1 - 1e-6));
       last = forecast->step_time_s.value;
@@ -174,7 +174,7 @@ TEST_CASE("a superchip is slower than its GPU elsewhere through its host alone, 
   CHECK(slower > 5);
 }
 
-TEST_CASE("a job that does not fit is told no faster than those that just do") {
+TEST_CASE("a job that does not fit is reported no faster than those that just do") {
   constexpr std::array networks{"unet3d", "resnet50", "vgg16", "unet", "densenet121", "ssd300"};
   constexpr std::array gpus{"v100_sxm2_16gb", "a100_sxm4_80gb", "b300", "t4", "p100_pcie_16gb"};
   constexpr std::array frameworks{"pytorch", "tensorflow", "mxnet"};
@@ -211,7 +211,8 @@ TEST_CASE("a job that does not fit is told no faster than those that just do") {
   }
 }
 
-TEST_CASE("a batch at the edge of memory loses what is told, and no more than the algorithms do") {
+TEST_CASE(
+    "a batch at the edge of memory loses what is reported, and no more than the algorithms do") {
   // Scratch goes to the ops that gain most by it: not all fall back because one does.
   Job job{.network = "unet3d", .precision = "fp16"};
   const Place place{.gpu = "b300"};
@@ -263,18 +264,18 @@ TEST_CASE("computing again never takes more memory of a rank of a sharded job") 
   for (int trial = 0; trial < 40; ++trial) {
     Job job{.network = pick(random, networks), .seq_len = std::int64_t{256} << random.below(4)};
     const Place place{.gpu = "h100_sxm5_80gb", .gpus = 8};
-    Sharded division{.software = pick(random, software)};
-    division.plan.tensor = std::int64_t{1} << random.below(3);
-    division.plan.pipeline = std::int64_t{1} << random.below(2);
-    division.plan.micro_batches = 1 + static_cast<std::int64_t>(random.below(4));
-    const auto all = predict(job, place, division);
+    Sharded parallel_layout{.software = pick(random, software)};
+    parallel_layout.plan.tensor = std::int64_t{1} << random.below(3);
+    parallel_layout.plan.pipeline = std::int64_t{1} << random.below(2);
+    parallel_layout.plan.micro_batches = 1 + static_cast<std::int64_t>(random.below(4));
+    const auto all = predict(job, place, parallel_layout);
     if (!all) continue;
     for (const char* recompute : {"selective", "full"}) {
       job.recompute = recompute;
-      const auto less = predict(job, place, division);
+      const auto less = predict(job, place, parallel_layout);
       REQUIRE(less);
       CAPTURE(job.network);
-      CAPTURE(division.software);
+      CAPTURE(parallel_layout.software);
       CAPTURE(recompute);
       CHECK(less->memory.needed <= all->memory.needed * (1 + 1e-9));
       ++judged;

@@ -44,8 +44,8 @@ TEST_CASE("rows that are no multiple of eight: the next length is named with the
   }
 }
 
-TEST_CASE("what is told is what the other size is predicted to take, and fits") {
-  int told = 0;
+TEST_CASE("what is reported is what the other size is predicted to take, and fits") {
+  int reported = 0;
   for (const char* gpu : {"t4", "p4", "a100_sxm4_80gb", "l40"}) {
     for (const char* network : {"gpt2", "lstm_wikitext2", "resnet50"}) {
       for (const std::int64_t batch : {3, 5, 9, 65, 100}) {
@@ -57,7 +57,7 @@ TEST_CASE("what is told is what the other size is predicted to take, and fits") 
           CAPTURE(network);
           CAPTURE(batch);
           CAPTURE(other.size);
-          ++told;
+          ++reported;
           REQUIRE(other.what == OtherSize::What::Batch);
           Job changed = job;
           changed.batch = other.size;
@@ -72,7 +72,7 @@ TEST_CASE("what is told is what the other size is predicted to take, and fits") 
       }
     }
   }
-  CHECK(told > 0);
+  CHECK(reported > 0);
 }
 
 TEST_CASE("sizes that libraries like have no better ones beside them") {
@@ -84,16 +84,16 @@ TEST_CASE("sizes that libraries like have no better ones beside them") {
 
 TEST_CASE("a sharded step whose scores no fused kernel takes names the kernels by class") {
   // Megatron's softmax takes scores of sequences times heads a multiple of four: 2 x 10 heads of a rank, not 3 x 10.
-  Sharded division{.software = "torchtitan"};
-  division.plan.tensor = 4;
-  division.plan.pipeline = 2;
-  division.plan.attention = "unfused";
-  division.plan.recompute = "full";
-  division.plan.global_batch = 30;
-  division.plan.micro_batch = 3;
+  Sharded parallel_layout{.software = "torchtitan"};
+  parallel_layout.plan.tensor = 4;
+  parallel_layout.plan.pipeline = 2;
+  parallel_layout.plan.attention = "unfused";
+  parallel_layout.plan.recompute = "full";
+  parallel_layout.plan.global_batch = 30;
+  parallel_layout.plan.micro_batch = 3;
   const Job job{.network = "qwen2.5_14b", .seq_len = 2048};
   const Place place{.gpu = "gb300", .gpus = 16};
-  const std::vector<OtherSize> sizes = better(job, place, division);
+  const std::vector<OtherSize> sizes = better(job, place, parallel_layout);
   REQUIRE(!sizes.empty());
   for (const OtherSize& other : sizes) {
     CHECK((other.size == 2 || other.size == 4));

@@ -106,9 +106,9 @@ TEST_CASE("a forecast is of the whole job") {
   const Forecast one = predictor().predict(job, {.gpu = "v100_sxm2_16gb"});
   const Forecast four = predictor().predict(job, {.gpu = "v100_sxm2_16gb", .gpus = 4});
   CHECK(one.gpus == 1);
-  CHECK(one.division.empty());
+  CHECK(one.parallel_layout.empty());
   CHECK(four.gpus == 4);
-  CHECK(four.division == "ddp");
+  CHECK(four.parallel_layout == "ddp");
   CHECK(four.samples_per_step == 4 * one.samples_per_step);
   CHECK(four.throughput_samples_per_s.value * four.step_time_s.value ==
         doctest::Approx(four.samples_per_step));
@@ -116,12 +116,12 @@ TEST_CASE("a forecast is of the whole job") {
   CHECK(std::holds_alternative<ManyGpusDetails>(*four.details));
   const Place nodes{.gpu = "v100_sxm2_16gb", .gpus = 16, .nodes = 4};
   CHECK(predictor().predict(job, nodes, ParameterServers{.servers = 1}).gpus == 12);
-  Sharded division;
-  division.plan.zero = 3;
-  const Forecast divided =
-      predictor().predict({.network = "gpt3_13b"}, {.gpu = "a100_sxm4_80gb", .gpus = 8}, division);
-  CHECK(divided.throughput_tokens_per_s.has_value());
-  CHECK(divided.gpus == 8);
+  Sharded parallel_layout;
+  parallel_layout.plan.zero = 3;
+  const Forecast sharded = predictor().predict(
+      {.network = "gpt3_13b"}, {.gpu = "a100_sxm4_80gb", .gpus = 8}, parallel_layout);
+  CHECK(sharded.throughput_tokens_per_s.has_value());
+  CHECK(sharded.gpus == 8);
 }
 
 TEST_CASE(
@@ -151,11 +151,11 @@ TEST_CASE(
   const auto run = [&](const char* gpu, std::int64_t gpus, const char* strategy) {
     return predictor().predict(job, {.gpu = gpu, .gpus = gpus}, DataParallel{.strategy = strategy});
   };
-  const Forecast divided = run("b200", 8, "wholegraph"), host = run("b200", 8, "ddp");
+  const Forecast sharded = run("b200", 8, "wholegraph"), host = run("b200", 8, "ddp");
   // Features of 547 million nodes and twice as many edges as are published, of eight bytes: at least 80 GB of each of eight.
-  CHECK(divided.memory.needed > host.memory.needed + Bytes(80e9));
-  CHECK(divided.memory.fits);
-  CHECK(divided.throughput_samples_per_s.value > host.throughput_samples_per_s.value);
+  CHECK(sharded.memory.needed > host.memory.needed + Bytes(80e9));
+  CHECK(sharded.memory.fits);
+  CHECK(sharded.throughput_samples_per_s.value > host.throughput_samples_per_s.value);
   // Four H100 hold no more than half of it.
   const Forecast few = run("h100", 4, "wholegraph"), few_host = run("h100", 4, "ddp");
   CHECK(few.memory.needed == few_host.memory.needed);

@@ -48,7 +48,7 @@ TEST_CASE("serving never gets slower by more bandwidth or arithmetic, at the pow
       double before = 0;
       for (std::size_t i = 0; i < hardware.all().size(); ++i) {
         Served served({.network = network}, {.gpu = gpu}, hardware.all()[i]);
-        const ServingAnswer a = served.answer({.input = input, .output = 32, .batch = batch});
+        const ServingReport a = served.report({.input = input, .output = 32, .batch = batch});
         if (!a.fits) break;
         CAPTURE(path);
         CAPTURE(network);
@@ -70,7 +70,7 @@ TEST_CASE("a load that lasts is served no slower by more bandwidth") {
   double before = 0;
   for (const Hardware& one : hardware.all()) {
     Served served({.network = "llama3_1b"}, {.gpu = "l4"}, one);
-    const ServingAnswer a = served.answer(
+    const ServingReport a = served.report(
         {.input = 512, .output = 64, .concurrency = 4, .requests = 60, .intervals = false});
     CAPTURE(before);
     CHECK(a.tokens_per_s > before);

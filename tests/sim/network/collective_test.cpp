@@ -34,8 +34,8 @@ TEST_CASE("large all-reduces run at the bandwidth of their narrowest link") {
     int gpus, nodes;
     double gb_per_s;
   };
-  const RingPace& simple =
-      *binary().collective_pace().find_ring(PaceLink::Nvlink, CollectiveProtocol::Simple);
+  const RingEfficiency& simple = *binary().collective_efficiency().find_ring(
+      EfficiencyLink::Nvlink, CollectiveProtocol::Simple);
   const Row rows[] = {
       // NVLink 2 carries 0.9 x 25 GB/s a brick; rings are counted in ring_search_test.
       {"one brick between GPU 0 and 1", "dgx1_v100", "", "2.10", 2, 1, 22.5},
@@ -118,7 +118,7 @@ TEST_CASE(
   const Fabric fabric = hardware.build("dgx_h100", 8);
   const auto plan = plan_collective(fabric, all_ranks(fabric), Collective::AllReduce, Bytes(1e9),
                                     find_collective_library("nccl", "2.18"));
-  const double links = 18 * 25e9 * 0.824 * binary().collective_pace().nvls.link_fraction;
+  const double links = 18 * 25e9 * 0.824 * binary().collective_efficiency().nvls.link_fraction;
   CHECK((time_alone(plan, fabric) - plan.latency).in_s() ==
         doctest::Approx(1e9 * 1.125 / links).epsilon(1e-3));
 }
@@ -136,7 +136,7 @@ TEST_CASE(
     double seconds_per_byte;
   };
   const Row rows[] = {
-      {"two nodes exchange it: NVLink holds it", "nccl", 2, within},
+      {"two nodes communication it: NVLink holds it", "nccl", 2, within},
       {"a double tree: twice over the NICs", "nccl", 8, 2 / (8 * 50e9 * 0.984)},
       {"the network reduces: NVLink holds it", "nccl_sharp", 8, within},
   };

@@ -35,7 +35,7 @@ Picoseconds run_job(const Fabric& fabric, const RankClasses& classes, bool folde
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     streams.push_back(graph.add_resource(engine::Discipline::ProgramOrder));
   }
-  const engine::ResourceId exchange = graph.add_resource(engine::Discipline::ProgramOrder);
+  const engine::ResourceId communication = graph.add_resource(engine::Discipline::ProgramOrder);
   const auto everyone = all_ranks(fabric);
   const Communicator all(fabric, everyone, find_collective_library("nccl"));
   std::optional<engine::TaskId> before;
@@ -54,7 +54,7 @@ Picoseconds run_job(const Fabric& fabric, const RankClasses& classes, bool folde
             streams[i], engine::to_ticks<Picoseconds>(Seconds(123.457e-6 * layer * factor))));
         if (layer == 1 && before) graph.add_dependency(*before, computed.back());
       }
-      last = graph.add_transfer(exchange, uses, plan.bytes, plan.latency, plan.rate_cap);
+      last = graph.add_transfer(communication, uses, plan.bytes, plan.latency, plan.rate_cap);
       for (const engine::TaskId task : computed) graph.add_dependency(task, *last);
     }
     before = last;
@@ -79,7 +79,7 @@ std::vector<std::vector<std::tuple<int, double, double>>> view(const Fabric& fab
 
 TEST_SUITE_BEGIN("sim/network/fold");
 
-TEST_CASE("random clusters end at the same picosecond folded and unfolded") {
+TEST_CASE("random clusters end at the same picosecond folded and im2col") {
   const Hardware hardware;
   Random random(17);
   int folding = 0;

@@ -63,7 +63,7 @@ TEST_CASE("a GPU's host and NIC are those of its own tray") {
   CHECK(hardware.build("dgx_b200", 8).ranks_of_host(FabricNodeId{0}) == 8);
 }
 
-TEST_CASE("a rack's GPUs exchange at the rate of eight in a box of the same NVLinks") {
+TEST_CASE("a rack's GPUs communication at the rate of eight in a box of the same NVLinks") {
   const Hardware hardware;
   const auto& library = find_collective_library("nccl", "2.27");
   const auto seconds = [&](const Fabric& fabric) {
@@ -93,10 +93,10 @@ TEST_CASE("in a domain of many GPUs 32 of them reduce in the switch") {
     CHECK(plan.algorithm == CollectiveAlgorithm::Nvls);
     return time_alone(plan, fabric).in_us();
   };
-  const CollectivePace& pace = binary().collective_pace();
-  const SwitchPace& nvls = pace.nvls;
-  const double hop_us = pace.find_generation(PaceLink::Nvlink, 100)->hop_kilocycles * 1e3 /
-                        hardware.gpus.find("gb200").boost_clock.in_mhz();
+  const CollectiveEfficiency& efficiency = binary().collective_efficiency();
+  const SwitchEfficiency& nvls = efficiency.nvls;
+  const double hop_us = efficiency.find_generation(EfficiencyLink::Nvlink, 100)->hop_kilocycles *
+                        1e3 / hardware.gpus.find("gb200").boost_clock.in_mhz();
   const double of_32 = nvls.round_hops * std::pow(4, nvls.gpus_exponent);
   CHECK(time_on(72, 4096) ==
         doctest::Approx((1 + nvls.fill_rounds) * of_32 * hop_us).epsilon(0.01));

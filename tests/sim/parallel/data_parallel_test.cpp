@@ -27,7 +27,7 @@ struct TwoLayers : test::LayeredNetwork {
 /// Each gradient by itself: in to the GPU that adds it, the sum out again; updates as they come.
 StrategyProfile copies() {
   StrategyProfile strategy;
-  strategy.exchange = Exchange::Copies;
+  strategy.communication = Communication::Copies;
   strategy.replicas = Replicas::Threads;
   strategy.library = "copies";
   strategy.updates_as_they_come = true;
@@ -128,7 +128,7 @@ TEST_CASE("two ranks, two layers: what the last gradient's copies take is not hi
   const Seconds expected = 6.0_ms * f + in + out + 0.1_ms * f;
   CHECK(step.step_time.in_us() == doctest::Approx(expected.in_us()).epsilon(1e-6));
   CHECK(step.num_buckets == 2);
-  CHECK(step.exchanged == Bytes(12e6));
+  CHECK(step.communicated == Bytes(12e6));
   CHECK(step.parts.communication.in_us() == doctest::Approx((in + out).in_us()).epsilon(1e-6));
   const StepParts& p = step.parts;
   // Forward, backward and the last update, and what the slower rank takes more of each.
@@ -142,28 +142,28 @@ TEST_CASE("weights on the first GPU: the others fetch them there and send their 
   const Hardware hardware;
   const Fabric fabric = hardware.build("pcie_host_2017", 3, 1, "v100_pcie_16gb");
   StrategyProfile strategy = copies();
-  strategy.exchange = Exchange::FirstGpu;
+  strategy.communication = Communication::FirstGpu;
   const GradientBucket buckets[] = {{.gradients = {}, .bytes = Bytes(8e6)},
                                     {.gradients = {}, .bytes = Bytes(4e6)}};
-  const auto exchanges = plan_exchange(buckets, 1, strategy, fabric, "");
-  const auto weight_on = [](const ExchangeStage& stage, FabricLinkId link) {
+  const auto communications = plan_communication(buckets, 1, strategy, fabric, "");
+  const auto weight_on = [](const CommunicationStage& stage, FabricLinkId link) {
     for (const FabricUse& use : stage.transfer.uses) {
       if (use.link == link) return use.weight;
     }
     return 0.0;
   };
-  for (const BucketExchange& exchange : exchanges) {
-    REQUIRE(exchange.fetch.size() == 1);
-    REQUIRE(exchange.push.size() == 1);
+  for (const BucketCommunication& communication : communications) {
+    REQUIRE(communication.fetch.size() == 1);
+    REQUIRE(communication.push.size() == 1);
     // The first GPU's own link carries what both others get, and what they send.
     const FabricLinkId out = fabric.route(Rank{0}, Rank{1}).links.front();
     const FabricLinkId in = fabric.route(Rank{1}, Rank{0}).links.back();
-    CHECK(weight_on(exchange.fetch.front(), out) == 2);
-    CHECK(weight_on(exchange.push.front(), in) == 2);
+    CHECK(weight_on(communication.fetch.front(), out) == 2);
+    CHECK(weight_on(communication.push.front(), in) == 2);
   }
 }
 
-TEST_CASE("an exchange after the backward pass hides nothing") {
+TEST_CASE("a collective after the backward pass hides nothing") {
   const Hardware hardware;
   const Fabric fabric = hardware.build("pcie_host_2017", 2, 1, "v100_pcie_16gb");
   const TwoLayers network;
@@ -179,25 +179,25 @@ TEST_CASE("an exchange after the backward pass hides nothing") {
 TEST_CASE("GPUs of a node divide the update among them; between nodes parts are summed") {
   const Hardware hardware;
   const TwoLayers network;
-  StrategyProfile divided = find_strategy("distributed_lamb");
-  divided.packing_copies = 0;
-  StrategyProfile whole = divided;
+  StrategyProfile sharded = find_strategy("distributed_lamb");
+  sharded.packing_copies = 0;
+  StrategyProfile whole = sharded;
   whole.divides_updates = false;
   const Fabric node = hardware.build("dgx1_v100", 8, 1);
   const Seconds less = simulate_data_parallel(request_of(node, whole, network)).step_time -
-                       simulate_data_parallel(request_of(node, divided, network)).step_time;
+                       simulate_data_parallel(request_of(node, sharded, network)).step_time;
   // Two updates of 0.1 ms on every GPU; an eighth of them.
   CHECK(less.in_us() == doctest::Approx(200.0 * 7 / 8 * straggling_of(node, 0, 1)).epsilon(1e-6));
 
   const Fabric nodes = hardware.build("dgx1_v100", 8, 3);
   const GradientBucket bucket[] = {{.gradients = {}, .bytes = Bytes(8e6)}};
-  const auto parts = plan_exchange(bucket, 1, divided, nodes, "");
+  const auto parts = plan_communication(bucket, 1, sharded, nodes, "");
   REQUIRE(parts.front().push.size() == 3);  // scattered, summed, gathered
-  for (const ExchangeStage& stage : parts.front().push) {
+  for (const CommunicationStage& stage : parts.front().push) {
     CHECK(time_alone(stage.transfer, nodes) > Seconds(0));
     CHECK(stage.on_sms);
   }
-  CHECK(plan_exchange(bucket, 1, whole, nodes, "").front().push.size() == 1);
+  CHECK(plan_communication(bucket, 1, whole, nodes, "").front().push.size() == 1);
 }
 
 TEST_CASE("ranks alike are folded to the same ticks, under every strategy") {
@@ -212,9 +212,9 @@ TEST_CASE("ranks alike are folded to the same ticks, under every strategy") {
       DataParallelRequest request = request_of(fabric, find_strategy(id), network);
       const DataParallelStep folded = simulate_data_parallel(request);
       request.fold = false;
-      const DataParallelStep unfolded = simulate_data_parallel(request);
-      CHECK(folded.step_time.in_s() == unfolded.step_time.in_s());
-      CHECK(folded.parts.communication.in_s() == unfolded.parts.communication.in_s());
+      const DataParallelStep im2col = simulate_data_parallel(request);
+      CHECK(folded.step_time.in_s() == im2col.step_time.in_s());
+      CHECK(folded.parts.communication.in_s() == im2col.parts.communication.in_s());
       CHECK(folded.step_time >= network.one.timeline.step_time);  // no better than ideal
     }
   }
@@ -231,8 +231,8 @@ TEST_CASE("one slow node sets the pace of a synchronous step, folded or not") {
   for (std::uint32_t r = 8; r < 16; ++r) request.kind_of[r] = 1;
   const DataParallelStep folded = simulate_data_parallel(request);
   request.fold = false;
-  const DataParallelStep unfolded = simulate_data_parallel(request);
-  CHECK(folded.step_time.in_s() == unfolded.step_time.in_s());
+  const DataParallelStep im2col = simulate_data_parallel(request);
+  CHECK(folded.step_time.in_s() == im2col.step_time.in_s());
   CHECK(folded.step_time > healthy.step_time * 1.3);  // most of the step is compute
   CHECK(folded.utilization[0].avg < folded.utilization[1].avg + 1e-9);
 }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "sim/network/collective.hpp"
-#include "sim/parallel/exchange.hpp"
+#include "sim/parallel/communication.hpp"
 #include "sim/parallel/transformer/rank_grid.hpp"
 #include "tests/sim/hardware.hpp"
 #include "tests/support/specs.hpp"
@@ -35,11 +35,11 @@ Seconds of_data_parallel(const Fabric& fabric, Bytes bytes) {
   GradientBucket bucket;
   bucket.gradients = {0};
   bucket.bytes = bytes;
-  const auto exchange =
-      plan_exchange(std::vector{bucket}, 1, find_strategy("ddp"), fabric, /*date=*/"");
-  REQUIRE(exchange.size() == 1);
-  REQUIRE(exchange[0].push.size() == 1);
-  return time_alone(exchange[0].push[0].transfer, fabric);
+  const auto communication =
+      plan_communication(std::vector{bucket}, 1, find_strategy("ddp"), fabric, /*date=*/"");
+  REQUIRE(communication.size() == 1);
+  REQUIRE(communication[0].push.size() == 1);
+  return time_alone(communication[0].push[0].transfer, fabric);
 }
 
 Seconds of_sharded(const Fabric& fabric, Bytes bytes, const CollectiveLibrary& library) {

@@ -92,7 +92,7 @@ void check_same(const DataParallelStep& folded, const DataParallelStep& all) {
   CHECK(folded.parts.communication.in_s() == all.parts.communication.in_s());
   CHECK(folded.parts.host_update.in_s() == all.parts.host_update.in_s());
   CHECK(folded.parts.stragglers.in_s() == all.parts.stragglers.in_s());
-  CHECK(folded.exchange_busy.in_s() == all.exchange_busy.in_s());
+  CHECK(folded.communication_busy.in_s() == all.communication_busy.in_s());
   CHECK(folded.exposed == all.exposed);
   CHECK(folded.num_buckets == all.num_buckets);
 }
@@ -151,7 +151,7 @@ TEST_CASE("a thousand ranks with one slow node: two stand for all, under every s
   }
 }
 
-TEST_CASE("a jittered start is made up for by the first exchange") {
+TEST_CASE("a jittered start is made up for by the first communication") {
   const Hardware hardware;
   ClusterSpec spec = uniform_cluster("dgx1_v100", 8, 2);
   Random random(47);

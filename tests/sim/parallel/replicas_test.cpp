@@ -170,18 +170,18 @@ TEST_CASE("a step's parts, and all that is on its way, lie within the step") {
       step.steps_per_report = steps;
       step.input_per_gpu = Bytes(1e6);
       step.replica_time_factor = step.straggling = 1.02;
-      const DataParallelStep answer = step_of(step, run_replicated(step));
-      const StepParts& p = answer.parts;
+      const DataParallelStep report = step_of(step, run_replicated(step));
+      const StepParts& p = report.parts;
       CHECK((p.compute + p.communication + p.stragglers + p.input + p.host_update).in_s() ==
-            doctest::Approx(answer.step_time.in_s()).epsilon(1e-9));
+            doctest::Approx(report.step_time.in_s()).epsilon(1e-9));
       CHECK(p.stragglers > Seconds(0));
-      CHECK(answer.exchange_busy > Seconds(0));
-      CHECK(answer.exchange_busy <= answer.step_time);
-      CHECK(answer.num_buckets > 0);
-      CHECK(answer.utilization.front().avg <= 1);
-      REQUIRE(!answer.busiest.empty());
-      CHECK(answer.busiest.front().share <= 1 + 1e-9);
-      CHECK(!answer.timeline.empty());
+      CHECK(report.communication_busy > Seconds(0));
+      CHECK(report.communication_busy <= report.step_time);
+      CHECK(report.num_buckets > 0);
+      CHECK(report.utilization.front().avg <= 1);
+      REQUIRE(!report.busiest.empty());
+      CHECK(report.busiest.front().share <= 1 + 1e-9);
+      CHECK(!report.timeline.empty());
     }
   }
 }
@@ -199,7 +199,7 @@ TEST_CASE("one stream stands for all GPUs but the first, to the tick") {
     CHECK(folded.ranks_simulated == 2);
     CHECK(all.ranks_simulated == 4);
     CHECK(all.step_time.in_s() == folded.step_time.in_s());
-    CHECK(all.exchange_busy.in_s() == folded.exchange_busy.in_s());
+    CHECK(all.communication_busy.in_s() == folded.communication_busy.in_s());
     CHECK(all.parts.communication.in_s() == folded.parts.communication.in_s());
     CHECK(all.utilization.front().avg == folded.utilization.front().avg);
   }
@@ -262,7 +262,7 @@ TEST_CASE("micro-batches without an update come before the last one") {
   const DataParallelStep all = accumulate_steps(last, 3, last);
   CHECK(all.step_time.in_s() == doctest::Approx(4 * last.step_time.in_s()));
   CHECK(all.parts.compute.in_s() == doctest::Approx(4 * last.parts.compute.in_s()));
-  CHECK(all.exchanged.in_bytes() == doctest::Approx(4 * last.exchanged.in_bytes()));
+  CHECK(all.communicated.in_bytes() == doctest::Approx(4 * last.communicated.in_bytes()));
   CHECK(all.num_buckets == 4 * last.num_buckets);
   CHECK(all.utilization.front().avg == doctest::Approx(last.utilization.front().avg));
   CHECK(all.timeline.size() == 4 * last.timeline.size());

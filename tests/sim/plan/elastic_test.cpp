@@ -244,9 +244,9 @@ TEST_SUITE("sim/plan/elastic") {
           double by_type = 0;
           for (const double gpu_s : schedule.busy_gpu_s) by_type += gpu_s;
           CHECK(busy == doctest::Approx(by_type));
-          for (const Stay& stay : schedule.stays) {
-            const JobKind& kind = mix.kind_of(stay.job);
-            CHECK((stay.gpus == kind.gpus || kind.size_of(stay.gpus) != nullptr));
+          for (const Residence& residence : schedule.residences) {
+            const JobKind& kind = mix.kind_of(residence.job);
+            CHECK((residence.gpus == kind.gpus || kind.size_of(residence.gpus) != nullptr));
           }
           check_capacity(fleet, schedule);
           check_machines(fleet, schedule);

@@ -48,7 +48,7 @@ TEST_SUITE("sim/plan/fleet") {
          {"id: 'x'", "id: 'x' source: 'y' round_s: -5", "source: 'y'",
           "id: 'x' source: 'y' queue_limit_gpu_s: [5, 4]", "id: 'x' source: 'y' run_time_factor: 0",
           "id: 'x' source: 'y' allox_reach: 2",
-          "id: 'x' source: 'y' spread_run_time_factor: 0.5"}) {
+          "id: 'x' source: 'y' scattered_run_time_factor: 0.5"}) {
       CAPTURE(text);
       CHECK_THROWS_AS((void)load_rules(text, "test"), InputError);
     }

@@ -60,18 +60,18 @@ TEST_CASE(
   std::vector<std::vector<double>> made;
   Random other(99);
   for (std::size_t w = 0; w < worlds; ++w) {
-    std::array<double, 6> job{}, stretch{};
+    std::array<double, 6> job{}, slice{};
     std::array<double, 5> gpu{};
     for (double& g : gpu) g = other.normal();
     for (std::size_t j = 0; j < 6; ++j) {
       job[j] = other.normal();
       double chi2 = 0;
       for (int f = 0; f < shares.freedom; ++f) chi2 += std::pow(other.normal(), 2);
-      stretch[j] = std::sqrt(shares.freedom / chi2) * 1.6448536 / 2.1318468;  // t_4(0.95)
+      slice[j] = std::sqrt(shares.freedom / chi2) * 1.6448536 / 2.1318468;  // t_4(0.95)
     }
     std::vector<double> world;
     for (const ErrorCell& c : cells)
-      world.push_back(c.log_sd * stretch[c.job] *
+      world.push_back(c.log_sd * slice[c.job] *
                       (std::sqrt(0.5) * job[c.job] + std::sqrt(0.1) * gpu[c.gpu] +
                        std::sqrt(0.4) * other.normal()));
     made.push_back(std::move(world));

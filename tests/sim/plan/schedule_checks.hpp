@@ -14,7 +14,7 @@ inline plan::Schedule run(const plan::JobMix& mix, const plan::Fleet& fleet,
                           const plan::Rules& rules, const std::string& policy) {
   plan::ScheduleOptions options;
   options.policy = policy;
-  options.records_stays = true;
+  options.records_residences = true;
   return plan::simulate(mix, fleet, rules, options);
 }
 
@@ -36,10 +36,10 @@ inline std::vector<std::string> usual_policies() {
 inline void check_capacity(const plan::Fleet& fleet, const plan::Schedule& schedule) {
   for (std::uint32_t t = 0; t < fleet.types.size(); ++t) {
     std::map<plan::Time, int> change;
-    for (const plan::Stay& stay : schedule.stays) {
-      if (stay.type.index != t) continue;
-      change[stay.begin] += stay.gpus;
-      change[stay.end] -= stay.gpus;
+    for (const plan::Residence& residence : schedule.residences) {
+      if (residence.type.index != t) continue;
+      change[residence.begin] += residence.gpus;
+      change[residence.end] -= residence.gpus;
     }
     int used = 0;
     for (const auto& [time, by] : change) {
@@ -53,10 +53,10 @@ inline void check_capacity(const plan::Fleet& fleet, const plan::Schedule& sched
 /// The same of every machine, where machines count.
 inline void check_machines(const plan::Fleet& fleet, const plan::Schedule& schedule) {
   std::map<std::size_t, std::map<plan::Time, int>> change;
-  for (const plan::Stay& stay : schedule.stays) {
-    for (const plan::HeldGpus& part : stay.held) {
-      change[part.machine][stay.begin] += part.gpus;
-      change[part.machine][stay.end] -= part.gpus;
+  for (const plan::Residence& residence : schedule.residences) {
+    for (const plan::HeldGpus& part : residence.held) {
+      change[part.machine][residence.begin] += part.gpus;
+      change[part.machine][residence.end] -= part.gpus;
     }
   }
   for (const auto& [machine, changes] : change) {
@@ -71,12 +71,14 @@ inline void check_machines(const plan::Fleet& fleet, const plan::Schedule& sched
 
 /// Stays of one job do not overlap.
 inline void check_no_job_twice(const plan::Schedule& schedule) {
-  std::vector<plan::Stay> stays = schedule.stays;
-  std::sort(stays.begin(), stays.end(), [](const plan::Stay& a, const plan::Stay& b) {
-    return a.job != b.job ? a.job < b.job : a.begin < b.begin;
-  });
-  for (std::size_t i = 1; i < stays.size(); ++i) {
-    if (stays[i].job == stays[i - 1].job) CHECK(stays[i].begin >= stays[i - 1].end);
+  std::vector<plan::Residence> residences = schedule.residences;
+  std::sort(residences.begin(), residences.end(),
+            [](const plan::Residence& a, const plan::Residence& b) {
+              return a.job != b.job ? a.job < b.job : a.begin < b.begin;
+            });
+  for (std::size_t i = 1; i < residences.size(); ++i) {
+    if (residences[i].job == residences[i - 1].job)
+      CHECK(residences[i].begin >= residences[i - 1].end);
   }
 }
 

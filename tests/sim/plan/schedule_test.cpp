@@ -156,7 +156,7 @@ TEST_SUITE("sim/plan/schedule") {
       Rules rules = find_rules("gavel");
       const Schedule a = run(mix, fleet, rules, policy), b = run(mix, fleet, rules, policy);
       CHECK(ends_s(a) == ends_s(b));
-      CHECK(a.stays.size() == b.stays.size());
+      CHECK(a.residences.size() == b.residences.size());
     }
   }
 
@@ -266,22 +266,24 @@ TEST_SUITE("sim/plan/schedule") {
     const JobMix mix = mix_of({{0, 3, {10}}, {0, 3, {20}}, {0, 2, {5}}, {0, 8, {1}}});
     const Schedule schedule = run(mix, fleet, rules, "fifo");
     CHECK(ends_s(schedule) == std::vector{10.0, 20.0, 15.0, 21.0});
-    for (const Stay& stay : schedule.stays)
-      CHECK(stay.held.size() == (stay.job.index == 3 ? 2 : 1));
+    for (const Residence& residence : schedule.residences)
+      CHECK(residence.held.size() == (residence.job.index == 3 ? 2 : 1));
   }
 
   TEST_CASE("a gang in more machines than it needs is as slow as measured, or as the rules say") {
     Rules rules = find_rules("nearest");
-    rules.spread_run_time_factor = 2;
+    rules.scattered_run_time_factor = 2;
     const Fleet fleet = load_fleet("group { count: 2 gpus: 4 gpu: 'a' }", "test");
     // 3 + 3 GPUs leave one in each machine: a gang of 2 has those, and takes twice its 5 s. One of 8 needs both machines.
     JobMix mix = mix_of({{0, 3, {10}}, {0, 3, {20}}, {0, 2, {5}}, {0, 8, {1}}});
     Schedule schedule = run(mix, fleet, rules, "fifo");
     CHECK(ends_s(schedule) == std::vector{10.0, 20.0, 10.0, 21.0});
-    CHECK(schedule.jobs[2].spread == 1);
-    CHECK(schedule.jobs[0].spread + schedule.jobs[1].spread + schedule.jobs[3].spread == 0);
+    CHECK(schedule.jobs[2].uncertainty == 1);
+    CHECK(schedule.jobs[0].uncertainty + schedule.jobs[1].uncertainty +
+              schedule.jobs[3].uncertainty ==
+          0);
     check_machines(fleet, schedule);
-    mix.kinds[2].spread_rates = {1.0 / 7};
+    mix.kinds[2].scattered_rates = {1.0 / 7};
     CHECK(ends_s(run(mix, fleet, rules, "fifo")) == std::vector{10.0, 20.0, 7.0, 21.0});
     // In rounds, too: the last has all GPUs in the first, who has least left.
     rules.round = rules.shares_round = Seconds(100);
@@ -417,11 +419,11 @@ TEST_SUITE("sim/plan/schedule") {
     for (const double ran_s : {0.0, 100.0, 1e6}) {
       if (ran_s > 0) ledger.record(0, {0}, ran_s);
       ledger.add({7});
-      const std::size_t newcomer = *ledger.find({7});
+      const std::size_t new_job = *ledger.find({7});
       for (const std::uint32_t type : {0U, 1U}) {
         CAPTURE(type);
-        CHECK(ledger.entity(newcomer).is_new);
-        CHECK(ledger.priority(newcomer, {type}) == 0);
+        CHECK(ledger.entity(new_job).is_new);
+        CHECK(ledger.priority(new_job, {type}) == 0);
         CHECK(ledger.priority(0, {type}) > 0);
         CHECK(ledger.priority(1, {type}) > 0);
       }

@@ -112,7 +112,7 @@ TEST_CASE("a collective of unknown size keeps its time") {
   CHECK(changes[0].basis == MovingBasis::Kept);
 }
 
-TEST_CASE("a lone rank's kernel keeps its waiting") {
+TEST_CASE("a single rank's kernel keeps its waiting") {
   const Hardware hardware;
   const Fabric fabric = hardware.build("dgx1_v100", 2);
   RanksProgram job;

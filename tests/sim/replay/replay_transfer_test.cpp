@@ -68,7 +68,7 @@ TEST_CASE("kernels and copies move as what they are, calls stay") {
   CHECK(ratio(0) < 0.95);  // memory-bound, on faster memory
   CHECK(ratio(2) == 1);    // a collective waits for others
   CHECK(ratio(3) == 1);    // through the host's buffer
-  for (const std::size_t stays : {6, 7}) CHECK(ratio(stays) == 1);
+  for (const std::size_t residences : {6, 7}) CHECK(ratio(residences) == 1);
 }
 
 TEST_CASE("the account sums to the work") {

@@ -29,17 +29,17 @@ TEST_CASE("narrow weights, narrow caches and more ranks leave more tokens") {
     return served_memory(server.served, server.profile, server.board, {}, 4096).cache_tokens;
   };
   const std::int64_t plain = tokens();
-  server.served.formats.products = ProductFormat::Fp8;
-  const std::int64_t narrow = tokens();
+  server.served.formats.gemms = GemmFormat::Fp8;
+  const std::int64_t low_precision = tokens();
   server.served.formats.fp8_cache = true;
   const std::int64_t both = tokens();
-  CHECK(narrow > plain);
-  CHECK(both >= 2 * narrow - server.profile.block_tokens);
+  CHECK(low_precision > plain);
+  CHECK(both >= 2 * low_precision - server.profile.block_tokens);
   server.served.sharing.tensor = 4;
   CHECK(tokens() > 4 * both);
 }
 
-TEST_CASE("a network that does not fit is told the smallest changes that would") {
+TEST_CASE("a network that does not fit is reported the smallest changes that would") {
   SmallServer server("vllm_v1", "llama3_70b");
   const ServedMemory m = served_memory(server.served, server.profile, server.board, {}, 4096);
   CHECK_FALSE(m.fits());  // 141 GB on 80
@@ -49,8 +49,8 @@ TEST_CASE("a network that does not fit is told the smallest changes that would")
   CHECK(smallest_change(server.served, server.profile, server.board, {}, 200'000) ==
         "--tp 2 --precision fp8");
   // 46.7 G weights are 87 GiB, of 8 bits 44: those cost no second board.
-  SmallServer mixture("vllm_v1", "mixtral_8x7b");
-  CHECK(smallest_change(mixture.served, mixture.profile, mixture.board, {}, 4096) ==
+  SmallServer moe("vllm_v1", "mixtral_8x7b");
+  CHECK(smallest_change(moe.served, moe.profile, moe.board, {}, 4096) ==
         "--precision fp8, or --tp 2");
 }
 

@@ -199,18 +199,18 @@ TEST_CASE("requests that begin alike go where their beginning is kept") {
   const RunResult aware = run_load(pool, load);
   CHECK(aware.requests == 1000);
   CHECK(aware.totals.output_tokens == round.totals.output_tokens);
-  // In turn every one of the 8 computes each of the beginnings that it keeps; by beginning one does.
+  // In turn every one of the 8 computes each of the prefixes that it keeps; by beginning one does.
   CHECK(aware.totals.prompt_tokens < 0.7 * round.totals.prompt_tokens);
   CHECK(aware.first_ms.mean() < round.first_ms.mean());
 }
 
-TEST_CASE("beginnings that are not used make room for those that are") {
+TEST_CASE("prefixes that are not used make room for those that are") {
   SmallServer server;
   LoadOptions load = SmallServer::load(2, 200, 1000, 10);
   load.lengths.least_share = 1;
   load.lengths.shared = 960;
   load.lengths.prefixes = 10;
-  // Half of 240 pages holds two beginnings of 60: most are computed again; 2,000 pages hold all ten.
+  // Half of 240 pages holds two prefixes of 60: most are computed again; 2,000 pages hold all ten.
   const RunResult few = run_load(server.pool(240), load), all = run_load(server.pool(2000), load);
   CHECK(few.requests == 200);
   CHECK(few.totals.most_blocks <= 240);
@@ -376,7 +376,7 @@ TEST_CASE("where requests queue, the least loaded replica answers sooner than th
 }
 
 /// Prompts that begin in one of `prefixes` ways, at a rate.
-LoadOptions beginnings(double per_second, std::uint64_t requests, std::uint32_t prefixes) {
+LoadOptions prefixes(double per_second, std::uint64_t requests, std::uint32_t prefixes) {
   LoadOptions load = SmallServer::load(per_second, requests);
   load.lengths = {512, 20, 1, 256, prefixes};
   return load;
@@ -387,7 +387,7 @@ TEST_CASE("a router that knows what replicas hold has each beginning computed on
   Pool pool = server.pool();
   pool.workers = 4;
   // One after the other: 8 prompts whole, the others without their 16 whole pages.
-  const LoadOptions load = beginnings(0.5, 400, 8);
+  const LoadOptions load = prefixes(0.5, 400, 8);
   pool.router = Router::Prefix;
   const RunResult known = run_load(pool, load);
   CHECK(known.totals.prompt_tokens == 8 * 512 + 392 * 256);
@@ -403,9 +403,9 @@ TEST_CASE("at every rate it has no more computed than a router that looks at loa
   for (const double rate : {5.0, 20.0, 60.0, 120.0}) {
     CAPTURE(rate);
     pool.router = Router::LeastLoaded;
-    const RunResult least = run_load(pool, beginnings(rate, 3000, 40));
+    const RunResult least = run_load(pool, prefixes(rate, 3000, 40));
     pool.router = Router::Prefix;
-    const RunResult known = run_load(pool, beginnings(rate, 3000, 40));
+    const RunResult known = run_load(pool, prefixes(rate, 3000, 40));
     CHECK(known.requests == 3000);
     CHECK(known.totals.prompt_tokens - known.totals.computed_again <=
           least.totals.prompt_tokens - least.totals.computed_again);
@@ -416,7 +416,7 @@ TEST_CASE("one beginning that all have is served by every replica where one alon
   SmallServer server;
   Pool pool = server.pool(10'000, 2048, 16);
   pool.workers = 4;
-  const LoadOptions load = beginnings(150, 6000, 1);
+  const LoadOptions load = prefixes(150, 6000, 1);
   pool.router = Router::LeastLoaded;
   const RunResult least = run_load(pool, load);
   pool.router = Router::Prefix;

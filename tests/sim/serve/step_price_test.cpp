@@ -58,10 +58,10 @@ TEST_CASE("a batch between two captured ones runs in the larger") {
   StepBatch sixteen = nine;
   sixteen.decodes = 16;
   sixteen.keys = 16;
-  const auto products = static_cast<std::size_t>(StepPart::Products);
+  const auto gemms = static_cast<std::size_t>(StepPart::Gemms);
   sixteen.words = 9;
-  CHECK(time.parts.seconds[products] ==
-        doctest::Approx(server.price->price(sixteen).parts.seconds[products]));
+  CHECK(time.parts.seconds[gemms] ==
+        doctest::Approx(server.price->price(sixteen).parts.seconds[gemms]));
 }
 
 TEST_CASE("outside graphs a small step takes what its launches take") {
@@ -114,7 +114,7 @@ TEST_CASE("two tensor ranks take less than one and more than half") {
   CHECK(b > a / 2);
 }
 
-TEST_CASE("mixtures, latent attention and recurrent layers have prices") {
+TEST_CASE("MoE networks, latent attention and recurrent layers have prices") {
   for (const char* network :
        {"mixtral_8x7b", "gpt_oss_20b", "deepseek_v2_lite", "qwen3.5_397b_a17b"}) {
     CAPTURE(network);

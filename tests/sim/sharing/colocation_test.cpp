@@ -197,10 +197,10 @@ TEST_CASE("who knows the steps alone gets the same answer") {
     const std::vector<ColocatedJob> jobs{random_job(random), random_job(random)};
     const SharedBox box = box_with(ms(1), ms(0.03));
     const Seconds alone[] = {step_alone(jobs[0], box), step_alone(jobs[1], box)};
-    const Colocation asked = colocate(jobs, box), told = colocate(jobs, box, alone);
+    const Colocation asked = colocate(jobs, box), reported = colocate(jobs, box, alone);
     for (std::size_t j = 0; j < jobs.size(); ++j) {
-      CHECK(told.jobs[j].alone == asked.jobs[j].alone);
-      CHECK(told.jobs[j].together == asked.jobs[j].together);
+      CHECK(reported.jobs[j].alone == asked.jobs[j].alone);
+      CHECK(reported.jobs[j].together == asked.jobs[j].together);
     }
   }
 }

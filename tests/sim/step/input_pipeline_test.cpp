@@ -308,7 +308,7 @@ TEST_CASE(
   CHECK(use.workers_needed == 4);
   CHECK(use.waiting == doctest::Approx(0.7));
   CHECK(use.slowest == "workers");
-  CHECK(paces(use, 10.0_ms));
+  CHECK(limits(use, 10.0_ms));
   stages.read = 20.0_ms;
   const InputUse disk = run_with_input(gpu_step(3.0_ms), stages, plenty()).use;
   CHECK(!disk.workers_needed);

@@ -66,7 +66,7 @@ TEST_CASE("what is done in place costs nothing where the framework does it") {
   CHECK(peak() == 22000 + 400 + 200 + 40);  // h is r; the peak moves to the last linear
 }
 
-TEST_CASE("autocast keeps half copies of what products read, not of tables that are looked up") {
+TEST_CASE("autocast keeps half copies of what GEMMs read, not of tables that are looked up") {
   GraphBuilder builder("table", 1);
   const TensorId ids = builder.input("ids", {1, 1}, true);
   const TensorId row = builder.embedding_bag("bag", ids, builder.weight("table", {1000, 100}));

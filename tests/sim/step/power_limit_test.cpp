@@ -294,7 +294,7 @@ struct Board {
     profile.power.hbm_pj_per_byte = 1;
     profile.power.min_clock = 0.2;
   }
-  /// Draws `watts` over the awake power at the free clock, in proportion to the clock.
+  /// Draws `watts` over the active-idle power at the free clock, in proportion to the clock.
   [[nodiscard]] DrawStep step(double watts, std::vector<double> shape) const {
     return [=, free = gpu.boost_clock](const GpuSpec& set) {
       const double clock = set.set_clock > Hertz(0) ? set.set_clock / free : 1.0;
@@ -315,7 +315,7 @@ TEST_CASE("a step whose prices tell power is held at the limit, and not cut belo
   const Board board;
   const DrawStep run = [&](const GpuSpec& set) {
     const double clock = set.set_clock > Hertz(0) ? set.set_clock / board.gpu.boost_clock : 1.0;
-    return StepDraw{.causes = {.told_w = 140 * clock}, .clock = board.gpu.boost_clock * clock};
+    return StepDraw{.causes = {.reported_w = 140 * clock}, .clock = board.gpu.boost_clock * clock};
   };
   const auto held = [&](Watts limit) {
     return hold_power_limit(board.gpu, limit, board.profile, run(board.gpu), run);
@@ -339,7 +339,7 @@ TEST_CASE("the driver cuts windows above the limit, and the others make up for t
   held = board.hold(90.0_W, 50, {1, 1});
   CHECK(held.average.in_w() == doctest::Approx(83.83).epsilon(1e-3));
   CHECK(held.greatest.in_w() == doctest::Approx(83.83).epsilon(1e-3));
-  // What is held is nine tenths of the demand. Half of that is the awake board's, so power falls by less than the clock, which falls by as much.
+  // What is held is nine tenths of the demand. Half of that is the active-idle board's, so power falls by less than the clock, which falls by as much.
   CHECK(held.clock.in_mhz() == doctest::Approx(900).epsilon(0.02));
   CHECK(held.throttles);
   // Nobody asks for 101 W.

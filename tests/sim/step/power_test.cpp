@@ -28,15 +28,15 @@ GpuSpec simple_gpu() {
 
 CostProfile round_numbers() {
   CostProfile profile;
-  profile.clock.knee_w_per_tflops = 1;  // 195 W per TFLOP/s are there: nothing throttles
-  profile.product.clock_exponent = 2;   // no energy per operation: nothing throttles
+  profile.clock.knee_w_per_tflops = 1;     // 195 W per TFLOP/s are there: nothing throttles
+  profile.tensor_gemm.clock_exponent = 2;  // no energy per operation: nothing throttles
   profile.power = {.node_exponent = 1,
                    .clocked_pj = 10,
                    .flop_pj = 20,
                    .tensor_flop_pj = 4,
                    .hbm_pj_per_byte = 50,
                    .gddr_pj_per_byte = 100,
-                   .gddr_awake_pj_per_byte = 80,
+                   .gddr_active_idle_pj_per_byte = 80,
                    .voltage_knee = 0.5,
                    .voltage_floor = 0.6};
   return profile;
@@ -54,7 +54,7 @@ Kernel one_ms_kernel() {
 double watts(const Kernel& kernel, const GpuSpec& gpu, double sm_share = 1) {
   const CostProfile profile = round_numbers();
   const PowerCauses causes = power_causes(kernel, 1.0_ms, sm_share, gpu, profile);
-  return (awake_power(gpu, profile) + active_power(causes, gpu, profile)).in_w();
+  return (active_idle_power(gpu, profile) + active_power(causes, gpu, profile)).in_w();
 }
 
 TEST_SUITE_BEGIN("sim/step/power");
@@ -77,7 +77,7 @@ TEST_CASE("each part follows its own cause") {
   CHECK(watts(one_ms_kernel(), gpu) == doctest::Approx(30 + 25.6 + 20 + 0.5));
 
   gpu = simple_gpu();
-  gpu.memory_type = MemoryType::Gddr5;  // awake 80 pJ x 100 G/s, moving 100 pJ x 10 G/s
+  gpu.memory_type = MemoryType::Gddr5;  // active-idle 80 pJ x 100 G/s, moving 100 pJ x 10 G/s
   CHECK(watts(one_ms_kernel(), gpu) == doctest::Approx(30 + 8 + 12.8 + 20 + 1));
 
   Kernel kernel = one_ms_kernel();
@@ -111,11 +111,11 @@ TEST_CASE("a lower clock needs less voltage, down to a floor") {
   CHECK(watts(one_ms_kernel(), gpu) == doctest::Approx(30 + 0.64 * (9.6 + 20) + 0.5));
 }
 
-TEST_CASE("an idle program keeps GDDR awake, HBM needs no waking") {
+TEST_CASE("an idle program keeps GDDR active-idle, HBM needs no waking") {
   GpuSpec gpu = simple_gpu();
-  CHECK(awake_power(gpu, round_numbers()).in_w() == doctest::Approx(30));
+  CHECK(active_idle_power(gpu, round_numbers()).in_w() == doctest::Approx(30));
   gpu.memory_type = MemoryType::Gddr6;
-  CHECK(awake_power(gpu, round_numbers()).in_w() == doctest::Approx(38));
+  CHECK(active_idle_power(gpu, round_numbers()).in_w() == doctest::Approx(38));
 }
 
 TEST_CASE("a limit cuts a demand near it softly and one far above it to itself") {
@@ -133,13 +133,13 @@ TEST_CASE("a kernel whose price tells the board's power draws that, others by th
   estimate.duration = 1.0_ms;
   const auto drawn = [&] {
     const PowerCauses causes = power_causes(one_ms_kernel(), estimate, board, scales);
-    return (awake_power(gpu, profile) + active_power(causes, gpu, profile)).in_w();
+    return (active_idle_power(gpu, profile) + active_power(causes, gpu, profile)).in_w();
   };
   CHECK(drawn() == doctest::Approx(watts(one_ms_kernel(), gpu)));
   estimate.power = 200.0_W;
   CHECK(drawn() == doctest::Approx(200));
-  estimate.power = 1.0_W;  // no less than awake
-  CHECK(drawn() == doctest::Approx(awake_power(gpu, profile).in_w()));
+  estimate.power = 1.0_W;  // no less than active-idle
+  CHECK(drawn() == doctest::Approx(active_idle_power(gpu, profile).in_w()));
 }
 
 TEST_SUITE_END();

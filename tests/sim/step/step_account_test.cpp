@@ -26,17 +26,17 @@ TEST_SUITE_BEGIN("sim/step/step_account");
 
 TEST_CASE("each moment of a step counts once") {
   // |0      4|   work: 3 of 4 ms kernels
-  //    |2        6|   exchange: 2 ms hidden by work, 2 ms by nothing
+  //    |2        6|   communication: 2 ms hidden by work, 2 ms by nothing
   //               |6  7|   additions on the CPU
   //                    |7 8|   other ranks work
   //                        |8 9|   nobody does anything: gradients wait to be noticed
   const WorkMix work = mix();
-  const std::array exchange{span(2, 6)}, host{span(5, 7)};
+  const std::array communication{span(2, 6)}, host{span(5, 7)};
   const std::array any_work{span(0, 4), span(7, 8)};
   const RankAccount rank = account_rank({.step_time = ms(9),
                                          .work = {{.span = span(0, 4), .mix = &work}},
-                                         .exchange = exchange,
-                                         .collectives = exchange,
+                                         .communication = communication,
+                                         .collectives = communication,
                                          .host = host,
                                          .any_work = any_work},
                                         Watts(10));
@@ -52,12 +52,12 @@ TEST_CASE("each moment of a step counts once") {
   CHECK(rank.active_w.avg == doctest::Approx((0.2 + 10 * 0.004) / 0.009));
 }
 
-TEST_CASE("what a rank is told longer than the mean one is waiting for the slowest") {
+TEST_CASE("what a rank is reported longer than the mean one is waiting for the slowest") {
   const WorkMix work = mix();
   const RankAccount rank =
       account_rank({.step_time = ms(5),
                     .work = {{.span = span(0, 5), .mix = &work, .straggling = 1.25}},
-                    .exchange = {},
+                    .communication = {},
                     .collectives = {},
                     .host = {},
                     .any_work = {}},
@@ -73,7 +73,7 @@ TEST_CASE("work of the step before and after counts as far as it lies in the ste
                                          .work = {{.span = span(-2, 2), .mix = &work},
                                                   {.span = span(4, 8), .mix = &work},
                                                   {.span = span(8, 12), .mix = &work}},
-                                         .exchange = {},
+                                         .communication = {},
                                          .collectives = {},
                                          .host = {},
                                          .any_work = {}},
@@ -96,12 +96,12 @@ TEST_CASE("shares by class and basis name the same time") {
   CHECK(in_ms(account.by_class().front().time) == doctest::Approx(3));
 }
 
-TEST_CASE("a board that waits is awake, and a limit that holds alone holds") {
+TEST_CASE("a board that waits is active-idle, and a limit that holds alone holds") {
   PowerRange alone;
-  alone.awake = Watts(50);
+  alone.active_idle = Watts(50);
   alone.avg = alone.demand = alone.max = Watts(150);
   alone.limit = Watts(200);
-  // 100 W over awake for 1 s alone: in 2 s it is 50 W; three times the work meets the limit.
+  // 100 W over active-idle for 1 s alone: in 2 s it is 50 W; three times the work meets the limit.
   const PowerRange waits = power_in_job(alone, Seconds(1), Joules(100), {}, Seconds(2));
   CHECK(waits.avg.in_w() == doctest::Approx(100));
   const PowerRange limited = power_in_job(alone, Seconds(1), Joules(300), {}, Seconds(1));

@@ -68,10 +68,10 @@ await test("predict: every section is there, drawn, in every look", async () => 
   run(...predict, "--report", path);
   const opened = await inspect("predict", path);
   const ids = await opened.page.$$eval("main > section", (all) => all.map((one) => one.id));
-  for (const id of ["answer", "classes", "causes", "timeline", "roofline", "layers", "memory", "memory-over-time", "utilisation", "power"]) {
+  for (const id of ["report", "classes", "causes", "timeline", "roofline", "layers", "memory", "memory-over-time", "utilisation", "power"]) {
     assert.ok(ids.includes(id), `no section ${id} among ${ids}`);
   }
-  const text = await opened.page.innerText("#answer");
+  const text = await opened.page.innerText("#report");
   assert.match(text, /90 % interval: \d+ to \d+ samples\/s/);
   assert.match(text, /basis: transferred/);
   await opened.close();
@@ -96,7 +96,7 @@ await test("predict: figures are those of --format json", async () => {
   assert.equal(peak, doc.memory.peak_live_bytes);
   const power = page.sections.find((one) => one.id === "power-in-step").series[0].y;
   const mean = power.reduce((sum, one) => sum + one, 0) / power.length;
-  assert.ok(Math.abs(mean / doc.power_w.avg - 1) < 0.01, `${mean} W drawn, ${doc.power_w.avg} W told`);
+  assert.ok(Math.abs(mean / doc.power_w.avg - 1) < 0.01, `${mean} W drawn, ${doc.power_w.avg} W reported`);
 });
 
 /** A page's data, and the section of an id in it. */
@@ -116,7 +116,7 @@ await test("serve: latencies, their spread, requests in flight, as --format json
   assert.ok(Math.abs(first.value / (doc.ttft_ms.mean.value * 1e-3) - 1) < 1e-12);
   assert.ok(Math.abs(first.high / (doc.ttft_ms.mean.high * 1e-3) - 1) < 1e-12);
   const rows = readFileSync(requests, "utf8").trim().split("\n").slice(1).map((row) => row.split(",").map(Number));
-  const ends = sectionOf(page, "spread").series.find((one) => one.name === "end to end");
+  const ends = sectionOf(page, "uncertainty").series.find((one) => one.name === "end to end");
   assert.equal(ends.x.length, rows.length);
   assert.ok(Math.abs(ends.x.at(-1) - Math.max(...rows.map((row) => row[7])) * 1e-3) < 1e-9);
   const flight = sectionOf(page, "in_flight").series[0].y;
@@ -132,8 +132,8 @@ await test("serve: latencies, their spread, requests in flight, as --format json
 });
 
 await test("calibrate: a fit and a check of it, as --format json says", async () => {
-  // Products that nobody timed: the page is looked at, not the figures.
-  const table = file("products.csv");
+  // GEMMs that nobody timed: the page is looked at, not the figures.
+  const table = file("gemms.csv");
   const rows = ["source,gpu,dtype,op,pass,batch,m,n,k,transa,transb,layout,algo,kernel_name,kernels,grid,block,time_us,timing,framework,clock_mhz,tflops,gbps,suspect,split,note"];
   for (const [gpu, rate] of [["t4", 4e12], ["v100_sxm2_16gb", 12e12], ["p100_pcie_16gb", 8e12]]) {
     for (const n of [512, 1024, 2048, 4096]) {
@@ -143,7 +143,7 @@ await test("calibrate: a fit and a check of it, as --format json says", async ()
   }
   writeFileSync(table, rows.join("\n"));
   const path = file("fit.html");
-  const fit = JSON.parse(run("calibrate", "--from", table, "--no-spread", "--format", "json", "--report", path));
+  const fit = JSON.parse(run("calibrate", "--from", table, "--no-uncertainty", "--format", "json", "--report", path));
   assert.equal(fit.tables[0].rows, 12);
   const page = dataOf(path);
   assert.deepEqual(sectionOf(page, "parameters").rows.map((row) => row[1]), fit.parameters.map((one) => one.value));
@@ -169,11 +169,11 @@ await test("compare: speed, money and rows of training and of answers, as --form
   assert.ok(page.sections.some((one) => one.id === "rented"));
   await (await inspect("compare", path)).close();
   const served = file("compare-serving.html");
-  const answers = JSON.parse(
+  const reports = JSON.parse(
     run("compare", "llama3_8b", "--gpu", "a100,h100", "--serve", "--concurrency", "4,16", "--format", "json", "--report", served),
   );
   const first = sectionOf(dataOf(served), "ttft_ms").series[0];
-  assert.ok(Math.abs(first.y[0] / (answers.rows[0].ttft_ms.value * 1e-3) - 1) < 1e-12);
+  assert.ok(Math.abs(first.y[0] / (reports.rows[0].ttft_ms.value * 1e-3) - 1) < 1e-12);
   await (await inspect("compare-serving", served)).close();
 });
 
@@ -347,7 +347,7 @@ await test("several GPUs: a scaling curve with intervals", async () => {
 await test("study, validate, schedule and trace have pages", async () => {
   run("study", "run", "s_wisc", "--report", file("study.html"));
   const study = await inspect("study", file("study.html"));
-  assert.match(await study.page.innerText("#answer"), /\d+ of \d+ rows agree/);
+  assert.match(await study.page.innerText("#report"), /\d+ of \d+ rows agree/);
   await study.close();
   writeFileSync(file("table.csv"), hostileTable());
   run("validate", file("table.csv"), "--report", file("validate.html"));
@@ -365,21 +365,21 @@ await test("names that are code, markup or formulas stay text everywhere", async
     schedule: ["schedule", file("jobs.csv"), "--gpus", "8", "--gpus-per-node", "4", "--policy", "srtf"],
   };
   const sections = { trace: ["kernels", "timeline"], validate: ["rows", "scatter"], schedule: ["jobs", "gantt"] };
-  for (const [verb, words] of Object.entries(commands)) {
-    const path = file(`hostile-${verb}.html`);
+  for (const [subcommand, words] of Object.entries(commands)) {
+    const path = file(`hostile-${subcommand}.html`);
     const shown = run(...words, "--report", path);
-    assert.ok(!/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e]/.test(shown), `${verb}: commands to the terminal`);
+    assert.ok(!/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e]/.test(shown), `${subcommand}: commands to the terminal`);
     JSON.parse(run(...words, "--format", "json"));
     const html = readFileSync(path, "utf8");
     assert.equal(html.split("<script").length, readFileSync(file("predict.html"), "utf8").split("<script").length);
     const { page, faults, close } = await browser.open(path);
     const text = await page.evaluate(() => document.body.textContent);
-    assert.ok(text.includes(kHostile.markup), `${verb}: the name is not shown`);
+    assert.ok(text.includes(kHostile.markup), `${subcommand}: the name is not shown`);
     assert.equal(await page.evaluate(() => document.querySelectorAll("img, iframe, svg script").length), 0);
     assert.equal(await page.evaluate(() => globalThis.taken), undefined);
-    for (const id of sections[verb]) {
+    for (const id of sections[subcommand]) {
       const csv = await browser.csvOf(page, id);
-      assert.ok(csv.includes(kHostile.markup.slice(0, 9)), `${verb} ${id}`);
+      assert.ok(csv.includes(kHostile.markup.slice(0, 9)), `${subcommand} ${id}`);
       for (const line of csv.split("\n").slice(1)) assert.ok(!/(^|,)"?[=+@]/.test(line), `a formula: ${line}`);
     }
     assert.deepEqual(faults, []);

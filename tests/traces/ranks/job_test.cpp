@@ -129,7 +129,7 @@ TEST_CASE("a rank alone keeps its collectives as recorded") {
   traces.push_back(rank(0, 100, 220, 0));
   const traces::RanksBuild build =
       traces::build_ranks_program(traces, traces::KernelNames::builtin());
-  REQUIRE(build.lone);
+  REQUIRE(build.single);
   CHECK_FALSE(build.waiting);
   REQUIRE(build.job.collectives.size() == 1);
   CHECK(build.job.collectives[0].parts[0].arrival == ReplayCollective::kNoTask);

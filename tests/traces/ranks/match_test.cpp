@@ -84,7 +84,7 @@ TEST_CASE("a rank waits until the last one begins, and all move data from then o
   REQUIRE(match.collectives.size() == 2);
   CHECK(match.clocks[1].is_set);
   CHECK(match.clocks[1].offset_ns == -1'000'000);
-  CHECK(match.clocks[1].spread_ns == 0);
+  CHECK(match.clocks[1].sd_ns == 0);
   const MatchedCollective& first = match.collectives[0];
   CHECK(first.kind == Collective::AllReduce);
   CHECK(first.bytes == 4000);
@@ -186,11 +186,11 @@ TEST_CASE("one rank alone tells what repeats beyond its quickest") {
                                nccl("AllReduce", 300, 60, 3, 2000, 2));
   const traces::LaunchIndex launches(trace);
   const auto infos = traces::classify_kernels(trace, traces::KernelNames::builtin(), launches);
-  const auto lone =
+  const auto single =
       traces::compare_repeats(trace, traces::find_collective_kernels(trace, infos, launches));
-  CHECK(lone.kernels.count == 3);
-  CHECK(lone.compared.count == 2);
-  CHECK(lone.beyond_quickest_ns == 30'000);
+  CHECK(single.kernels.count == 3);
+  CHECK(single.compared.count == 2);
+  CHECK(single.beyond_quickest_ns == 30'000);
 }
 
 TEST_SUITE_END();

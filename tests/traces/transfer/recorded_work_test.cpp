@@ -96,7 +96,7 @@ TEST_CASE("gradients are those of the forward convolution of the same sizes") {
   }
 }
 
-TEST_CASE("products, rows and streams take their sizes from the operator") {
+TEST_CASE("GEMMs, rows and streams take their sizes from the operator") {
   const RecordedWork work = work_of(
       shaped_op("aten::addmm", 0, 10, 1, "[[1000],[32,2048],[2048,1000],[]]") + "," +
       kernel("volta_sgemm_64x32_sliced1x4_tn", 20, 10, 5, 1) + "," +
@@ -106,10 +106,10 @@ TEST_CASE("products, rows and streams take their sizes from the operator") {
       "," + kernel("void at::native::vectorized_elementwise_kernel<4>", 60, 10, 7, 3) + "," +
       kernel("void at::native::vectorized_elementwise_kernel<4>", 80, 10, 8, 3));
   REQUIRE(work.works.size() == 3);
-  const auto& product = std::get<MatrixWork>(work.works[0].work);
-  CHECK(product.m == 32);
-  CHECK(product.n == 1000);
-  CHECK(product.k == 2048);
+  const auto& gemm = std::get<MatrixWork>(work.works[0].work);
+  CHECK(gemm.m == 32);
+  CHECK(gemm.n == 1000);
+  CHECK(gemm.k == 2048);
   const auto& rows = std::get<ReductionWork>(work.works[1].work);
   CHECK(rows.rows == 64);
   CHECK(rows.cols == 32 * 56 * 56);
@@ -130,7 +130,7 @@ TEST_CASE("without sizes the launch geometry and the tile are what is known") {
   CHECK(kernel.launch.registers == 122);
   CHECK(kernel.tile_m == 128);
   CHECK(kernel.tiles_n == 4);
-  CHECK(kernel.products == 2);
+  CHECK(kernel.gemms == 2);
   CHECK_FALSE(kernel.work);
   CHECK_FALSE(kernel.convolution);
 }

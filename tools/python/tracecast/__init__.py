@@ -12,13 +12,13 @@ question raises InputError (a ValueError) with the line that the command would p
 
 from tracecast._core import InputError, version as __version__
 from tracecast.hardware import Gpu, Hardware, Peak
-from tracecast.results import (Division, Figure, Forecast, Interval, Latency, Matrix, Plan, Roof, Roofline, Serving,
+from tracecast.results import (ParallelLayout, Figure, Forecast, Interval, Latency, Matrix, Plan, Roof, Roofline, Serving,
                                SweepSummary, Table, TraceReplay, TraceSummary)
 from tracecast.predictor import (Job, Place, Predictor, networks, plan, predict, query, run, search, serve, sweep, throughput,
                                  trace_replay, trace_summary)
 
 __all__ = [
-    "Division", "Figure", "Forecast", "Gpu", "Hardware", "InputError", "Interval", "Job", "Latency", "Matrix", "Peak", "Place", "Plan",
+    "ParallelLayout", "Figure", "Forecast", "Gpu", "Hardware", "InputError", "Interval", "Job", "Latency", "Matrix", "Peak", "Place", "Plan",
     "Predictor", "Roof", "Roofline", "Serving", "SweepSummary", "Table", "TraceReplay", "TraceSummary", "__version__", "networks",
     "plan", "predict", "query", "run", "search", "serve", "sweep", "throughput", "trace_replay", "trace_summary",
 ]

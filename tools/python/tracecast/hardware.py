@@ -87,6 +87,6 @@ class Hardware:
         return Gpu(**fields)
 
     def _words(self) -> list[str]:
-        """The flags that ask a verb for this hardware."""
+        """The flags that ask a subcommand for this hardware."""
         words: Sequence[str] = [f"--profile={self.profile}"] * bool(self.profile)
         return [*words, *[f"--hwspecs={self.hwspecs}"] * bool(self.hwspecs), *(f"--set={s}" for s in self.settings)]

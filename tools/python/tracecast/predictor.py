@@ -10,7 +10,7 @@ import numpy as np
 
 from tracecast import _core
 from tracecast.hardware import File, Hardware
-from tracecast.results import (Division, Forecast, Interval, Matrix, Plan, Serving, SweepSummary, Table, TraceReplay,
+from tracecast.results import (ParallelLayout, Forecast, Interval, Matrix, Plan, Serving, SweepSummary, Table, TraceReplay,
                                TraceSummary)
 
 Flag = Union[str, int, float, bool, None, "os.PathLike[str]"]
@@ -84,14 +84,14 @@ class Predictor:
         fields["refused"] = np.array(fields["refused"], dtype=object).reshape(fields["fits"].shape)
         return Matrix(**fields)
 
-    def search(self, network: str, gpu: str, exhaustive: bool = False, **flags: Flag) -> list[Division]:
-        """Divisions of a transformer's training step over the GPUs, the fastest that fits first: ``tracecast predict --search``. Flags: gpus,
-        global_batch (sequences a step), and what of the division is given."""
-        divisions = self._core.search(_words({"gpu": gpu, **flags}, network), exhaustive)
-        for division in divisions:
+    def search(self, network: str, gpu: str, exhaustive: bool = False, **flags: Flag) -> list[ParallelLayout]:
+        """Parallel layouts of a transformer's training step over the GPUs, the fastest that fits first: ``tracecast predict --search``. Flags: gpus,
+        global_batch (sequences a step), and what of the parallel layout is given."""
+        parallel_layouts = self._core.search(_words({"gpu": gpu, **flags}, network), exhaustive)
+        for parallel_layout in parallel_layouts:
             for name in ("samples_per_s", "step_time_s"):
-                division[name] = Interval(*division[name])
-        return [Division(**division) for division in divisions]
+                parallel_layout[name] = Interval(*parallel_layout[name])
+        return [ParallelLayout(**parallel_layout) for parallel_layout in parallel_layouts]
 
     def sweep(self, grid: Union[File, Mapping[str, Any]], output: File, threads: int = 0,
               on_progress: Optional[Callable[[int, int, int, float], None]] = None) -> SweepSummary:
@@ -124,21 +124,21 @@ class Predictor:
         """A recorded profile on another GPU, or as recorded: ``tracecast trace replay``. Flags: gpu, as_recorded, ..."""
         return TraceReplay(*self._ask("trace replay", flags, os.fspath(file)))
 
-    def _ask(self, verb: str, flags: Mapping[str, Flag], *positional: Flag) -> tuple[Any, int]:
-        return _ask([*verb.split(), *self.hardware._words()], flags, *positional)
+    def _ask(self, subcommand: str, flags: Mapping[str, Flag], *positional: Flag) -> tuple[Any, int]:
+        return _ask([*subcommand.split(), *self.hardware._words()], flags, *positional)
 
 
-def _ask(verb: Sequence[str], flags: Mapping[str, Flag], *positional: Flag) -> tuple[Any, int]:
-    code, answer, _ = run(*verb, *_words({**flags, "format": "json"}, *positional))
-    return json.loads(answer), code
+def _ask(subcommand: Sequence[str], flags: Mapping[str, Flag], *positional: Flag) -> tuple[Any, int]:
+    code, report, _ = run(*subcommand, *_words({**flags, "format": "json"}, *positional))
+    return json.loads(report), code
 
 
 def _grid_text(grid: Mapping[str, Any]) -> str:
     """A grid of Python values as the text that the command reads."""
     lines = []
-    for verb, blocks in grid.items():
+    for subcommand, blocks in grid.items():
         for block in blocks if isinstance(blocks, (list, tuple)) else [blocks]:
-            lines.append(f"{verb} {{")
+            lines.append(f"{subcommand} {{")
             for name, values in block.items():
                 values = values if isinstance(values, (list, tuple, np.ndarray, range)) else [values]
                 words = [json.dumps(value.item() if isinstance(value, np.generic) else value) for value in values]
@@ -188,7 +188,7 @@ def throughput(jobs: Sequence[Job], places: Sequence[Place]) -> Matrix:
     return _predictor().throughput(jobs, places)
 
 
-def search(network: str, gpu: str, exhaustive: bool = False, **flags: Flag) -> list[Division]:
+def search(network: str, gpu: str, exhaustive: bool = False, **flags: Flag) -> list[ParallelLayout]:
     """Predictor.search with the hardware in the module."""
     return _predictor().search(network, gpu, exhaustive, **flags)
 

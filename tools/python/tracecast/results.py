@@ -38,7 +38,7 @@ class Forecast:
     precision: Optional[str]
     optimizer: Optional[str]
     phase: Optional[str]
-    division: Optional[str]  #: how several GPUs share it; None: one GPU
+    parallel_layout: Optional[str]  #: how several GPUs share it; None: one GPU
     gpus: int
     nodes: int
     batch_per_gpu: int
@@ -151,7 +151,7 @@ class Matrix:
 
 
 @dataclass(frozen=True)
-class Division:
+class ParallelLayout:
     """One way to divide a transformer's training step."""
 
     tp: int
@@ -264,7 +264,7 @@ class SweepSummary:
     points: int
     known: int  #: that the file had already
     predicted: int  #: by this run
-    answered: int
+    reported: int
     too_large: int  #: for memory: answered as if they fitted
     refused: int
     bugs: int  #: of ours

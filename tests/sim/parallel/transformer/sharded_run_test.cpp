@@ -32,7 +32,7 @@ TEST_CASE("slow gathers leave kernels waiting") {
         doctest::Approx(11));  // backward 7 to 9, 9 to 11: the same here
 }
 
-TEST_CASE("no exchange leaves the kernels alone, and SMs given to exchanges slow them down") {
+TEST_CASE("no collective leaves the kernels alone, and SMs given to collectives slow them down") {
   CHECK(run_sharded(two_units(0, 0)).makespan.in_s() == doctest::Approx(6));
   ShardedProblem problem = two_units(0.5, 0.25);
   const double before = run_sharded(problem).makespan.in_s();

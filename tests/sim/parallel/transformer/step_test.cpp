@@ -48,7 +48,7 @@ TransformerPrediction predict(const PlanOptions& options, const Fabric& fabric, 
                               .fold = fold});
 }
 
-TEST_CASE("ranks that do the same are told by one") {
+TEST_CASE("ranks that do the same are reported by one") {
   const Hardware hardware;
   Random random(11);
   for (int trial = 0; trial < 8; ++trial) {
@@ -124,7 +124,7 @@ TEST_CASE("the slowest of the ranks makes all wait: more of them, more") {
   }
 }
 
-TEST_CASE("torchtitan's selective recomputation repeats products, Megatron's attention alone") {
+TEST_CASE("torchtitan's selective recomputation repeats GEMMs, Megatron's attention alone") {
   const Hardware hardware;
   const Fabric fabric = hardware.nodes(1);
   const PlanOptions options{.micro_batch = 4, .tokens = 1024, .zero = 3, .recompute = "selective"};
@@ -134,13 +134,13 @@ TEST_CASE("torchtitan's selective recomputation repeats products, Megatron's att
     return predict(changed, fabric, true, software).pieces[1].backward;
   };
   const double attention = backward("fsdp", "selective") / backward("fsdp", "none");
-  const double products = backward("torchtitan", "selective") / backward("torchtitan", "none");
+  const double gemms = backward("torchtitan", "selective") / backward("torchtitan", "none");
   CHECK(attention > 1);
-  CHECK(products > attention);
-  CHECK(products < backward("torchtitan", "full") / backward("torchtitan", "none"));
+  CHECK(gemms > attention);
+  CHECK(gemms < backward("torchtitan", "full") / backward("torchtitan", "none"));
 }
 
-TEST_CASE("Megatron Bridge repeats norms and what experts' products hold between them") {
+TEST_CASE("Megatron Bridge repeats norms and what experts' GEMMs hold between them") {
   const Hardware hardware;
   const Fabric fabric = hardware.nodes(1);
   TransformerLayout layout = kSmall;
@@ -199,7 +199,7 @@ TEST_CASE("an update takes as long as its states are many, and a lower power lim
   CHECK(free.step_time_s.value == run(OptimizerKind::Adam, std::nullopt).step_time_s.value);
 }
 
-TEST_CASE("adapters leave their own gradients and states alone, and a third of the products") {
+TEST_CASE("adapters leave their own gradients and states alone, and a third of the GEMMs") {
   const Hardware hardware;
   const Fabric fabric = hardware.nodes(1);
   TransformerLayout wide = kSmall;  // kernels outlast the host
@@ -312,21 +312,21 @@ TEST_CASE("contradictions are one line that names the flag") {
   }
 }
 
-const TransformerLayout kMixture = [] {
+const TransformerLayout kMoe = [] {
   TransformerLayout layout = kSmall;
   layout.experts = ExpertLayout{.count = 16, .per_token = 2, .feed_forward = 4096};
   return layout;
 }();
 
-TransformerShares shares_of_mixture(const Fabric& fabric, std::int64_t expert,
-                                    const TrainingSoftware& program) {
+TransformerShares shares_of_moe(const Fabric& fabric, std::int64_t expert,
+                                const TrainingSoftware& program) {
   const ParallelPlan plan = resolve_plan({.expert = expert,
                                           .micro_batch = 1,
                                           .global_batch = 4 * fabric.num_ranks(),
                                           .tokens = 1024,
                                           .zero = 0},
-                                         kMixture, fabric.num_ranks());
-  return predict_transformer({.layout = kMixture,
+                                         kMoe, fabric.num_ranks());
+  return predict_transformer({.layout = kMoe,
                               .plan = plan,
                               .software = program,
                               .framework = find_framework(program.framework),
@@ -341,7 +341,7 @@ TEST_CASE("gradients of experts travel among the ranks that hold the same ones")
   TrainingSoftware program = find_training_software("megatron_2021");
   program.overlaps_gradients = false;
   const auto data = [&](std::int64_t expert) {
-    return shares_of_mixture(fabric, expert, program).data;
+    return shares_of_moe(fabric, expert, program).data;
   };
   // Among 16 ranks nobody holds the same. Among 8, two experts of a rank and layer are on the other node as well; each
   // of its numbers passes the rank's adapter of 25 GB/s once each way.
@@ -350,23 +350,23 @@ TEST_CASE("gradients of experts travel among the ranks that hold the same ones")
   CHECK((data(8) - data(16)).in_s() > 0.8 * bytes / 25e9);
 }
 
-TEST_CASE("what a program does for mixtures is in the host's share or in that of exchanges") {
+TEST_CASE("what a program does for MoE networks is in the host's share or in that of collectives") {
   const Fabric fabric = Hardware().nodes(1);
   const TrainingSoftware& plain = find_training_software("megatron");
-  const TransformerShares before = shares_of_mixture(fabric, 8, plain);
-  const auto with = [&](const MixtureProgram& mixture, LayerGraphs graphs = LayerGraphs::None) {
+  const TransformerShares before = shares_of_moe(fabric, 8, plain);
+  const auto with = [&](const MoeProgram& moe, LayerGraphs graphs = LayerGraphs::None) {
     TrainingSoftware program = plain;
-    program.mixture = mixture;
+    program.moe = moe;
     program.graphs = graphs;
-    return shares_of_mixture(fabric, 8, program);
+    return shares_of_moe(fabric, 8, program);
   };
-  CHECK(with({.router_ops = 50, .exchange_ops = 50}).host > before.host);
+  CHECK(with({.router_ops = 50, .communication_ops = 50}).host > before.host);
   CHECK(with({.launches_per_expert = 100}).host > before.host);
   CHECK(with({.reads_counts = true}).host > before.host);
   CHECK(with({}, LayerGraphs::AllButExperts).host < before.host);
   CHECK(with({}, LayerGraphs::Step).host < Seconds(1e-9));  // the simulation counts picoseconds
   CHECK(with({.sends_once = true}).expert < before.expert);
-  CHECK(with({.hidden_exchange_sms = 1}).expert < before.expert * 0.5);
+  CHECK(with({.hidden_communication_sms = 1}).expert < before.expert * 0.5);
   CHECK(with({.sorts_twice = true}).compute > before.compute);
   CHECK(with({.fuses_activation = true}).compute < before.compute);
 }
@@ -376,10 +376,10 @@ TEST_CASE(
   const Fabric fabric = Hardware().nodes(2);
   const TrainingSoftware& plain = find_training_software("megatron");
   TrainingSoftware program = plain;
-  program.mixture.sends_once = true;
+  program.moe.sends_once = true;
   // Of two copies of a token one crosses on average; once, it does unless both stay: three quarters.
-  const Seconds each = shares_of_mixture(fabric, 16, plain).expert;
-  const Seconds once = shares_of_mixture(fabric, 16, program).expert;
+  const Seconds each = shares_of_moe(fabric, 16, plain).expert;
+  const Seconds once = shares_of_moe(fabric, 16, program).expert;
   CHECK(once / each == doctest::Approx(0.75).epsilon(0.05));
 }
 
@@ -390,10 +390,10 @@ TEST_CASE("experts are shared by all ranks with tokens of their own, tensor-para
                       .global_batch = 32,
                       .tokens = 1024,
                       .sequence_parallel = true};
-  CHECK(resolve_plan(options, kMixture, 16).expert_copies() == 1);
-  CHECK(resolve_plan(options, kMixture, 64).expert_copies() == 4);
+  CHECK(resolve_plan(options, kMoe, 16).expert_copies() == 1);
+  CHECK(resolve_plan(options, kMoe, 64).expert_copies() == 4);
   options.sequence_parallel = false;  // both of a pair have the same tokens
-  CHECK_THROWS_AS((void)resolve_plan(options, kMixture, 16), InputError);
+  CHECK_THROWS_AS((void)resolve_plan(options, kMoe, 16), InputError);
 }
 
 TEST_CASE("layers are spread evenly, ends last") {

@@ -137,12 +137,12 @@ export interface Page {
   schema: string;
   version: string;
   /** "predict", "study" ... */
-  verb: string;
+  subcommand: string;
   title: string;
   subtitle: string;
   headline: Fact[];
   /** One sentence that says the answer. */
-  answer: string;
+  report: string;
   basis?: Share[];
   warnings?: string[];
   assumptions?: string[];

@@ -61,10 +61,10 @@ function head(page: Page): HTMLElement {
     : null;
   return element(
     "section",
-    { id: "answer", class: "answer", tabindex: -1, "aria-labelledby": "title" },
+    { id: "report", class: "report", tabindex: -1, "aria-labelledby": "title" },
     element("h1", { id: "title" }, page.title),
     element("p", { class: "subtitle" }, page.subtitle),
-    element("p", { class: "sentence" }, page.answer),
+    element("p", { class: "sentence" }, page.report),
     warnings,
     element("dl", { class: "headline" }, ...page.headline.map((fact) => factNode(fact, true))),
     basisNode(page),
@@ -114,7 +114,7 @@ function bar(page: Page): HTMLElement {
   return element(
     "div",
     { class: "bar" },
-    element("span", { class: "mark" }, "tracecast", element("span", { class: "verb" }, ` ${page.verb}`)),
+    element("span", { class: "mark" }, "tracecast", element("span", { class: "subcommand" }, ` ${page.subcommand}`)),
     element("nav", { "aria-label": "Sections" }, element("ul", {}, ...links)),
     element("span", { class: "buttons" }, themeButton(), button("Print", "Print", () => print())),
   );
@@ -154,7 +154,7 @@ function start(): void {
     holder.append(element("main", {}, element("h1", {}, "This page holds no data"), element("p", {}, "Its file is damaged, or was not written by tracecast.")));
     return;
   }
-  document.title = `${page.title} \u2013 tracecast ${page.verb}`;
+  document.title = `${page.title} \u2013 tracecast ${page.subcommand}`;
   const main = element("main", {}, head(page));
   holder.append(element("header", { class: "top" }, bar(page)), main, foot(page));
   holder.append(element("div", { id: "live", class: "unseen", "aria-live": "polite" }));
