@@ -18,13 +18,15 @@ enum class AttentionFormat {
 inline constexpr std::size_t kAttentionFormatCount = 3;
 [[nodiscard]] std::string_view to_string(AttentionFormat format);
 
-/// Widths of heads that libraries build kernels for: up to 64, 128, 192, 256, and beyond. Latent attention: projected, absorbed.
+/// Widths of heads that libraries build kernels for: up to 64, 128, 192, 256, and beyond. Latent
+/// attention: projected, absorbed.
 inline constexpr std::size_t kHeadWidthCount = 5;
 [[nodiscard]] constexpr std::size_t head_width_class(double width) {
   return width <= 64 ? 0 : width <= 128 ? 1 : width <= 192 ? 2 : width <= 256 ? 3 : 4;
 }
 
-/// Engines write kernels for each generation of the MMA instruction from asynchronous copies on; older GPUs run the first's.
+/// Engines write kernels for each generation of the MMA instruction from asynchronous copies on;
+/// older GPUs run the first's.
 inline constexpr std::size_t kEngineKindCount = 3;
 [[nodiscard]] constexpr std::size_t engine_kind(MmaKind kind) {
   return kind == MmaKind::Warp ? 0 : static_cast<std::size_t>(kind) - 1;
@@ -51,8 +53,9 @@ struct ByEngineKindFormat {
   }
 };
 
-/// What engines' kernels reach of the factor below: by engine, generation, format and width of head. Which kernel an engine has for
-/// a width and a format, written for this generation or an older one, is decided by its authors and not by the hardware.
+/// What engines' kernels reach of the factor below: by engine, generation, format and width of
+/// head. Which kernel an engine has for a width and a format, written for this generation or an
+/// older one, is decided by its authors and not by the hardware.
 struct AttentionFactors {
   std::array<std::array<std::array<std::array<double, kHeadWidthCount>, kAttentionFormatCount>,
                         kEngineKindCount>,

@@ -14,8 +14,9 @@ enum class Transport {
 };
 [[nodiscard]] std::string_view to_string(Transport transport);
 
-/// What carries messages between processes on different machines: documented structure, and thread times on a
-/// reference CPU. Sources, and what is a guess: in the profile's text file. One that exists is valid.
+/// What carries messages between processes on different machines: documented structure, and thread
+/// times on a reference CPU. Sources, and what is a guess: in the profile's text file. One that
+/// exists is valid.
 struct ChannelProfile {
   std::string id;
   std::string name;
@@ -36,8 +37,8 @@ struct ChannelProfile {
   Seconds send_per_byte{}, receive_per_byte{};  ///< thread time
   Seconds tensor_per_byte{};     ///< from what was received into a tensor, by the receiving thread
   Seconds serialize_per_byte{};  ///< at each end, of messages that are serialised
-  Bytes
-      chunk{};  ///< sender, wire and receiver work on chunks at the same time; 0: one after the other
+  Bytes chunk{};  ///< sender, wire and receiver work on chunks at the same time; 0: one after the
+                  ///< other
 
   int send_threads = 1, receive_threads = 1;  ///< of one process, for all its peers
   bool one_thread = false;                    ///< the same thread sends and receives
@@ -48,8 +49,8 @@ struct ChannelProfile {
   std::vector<SpecValue> values;
 };
 
-/// Reads text format (hwspecs/proto/channel.proto); `where` names it in errors. Throws InputError: syntax, a missing
-/// or absurd value, a value without a source.
+/// Reads text format (hwspecs/proto/channel.proto); `where` names it in errors. Throws InputError:
+/// syntax, a missing or absurd value, a value without a source.
 [[nodiscard]] ChannelProfile parse_channel(std::string_view text, std::string_view where);
 
 }  // namespace tracecast

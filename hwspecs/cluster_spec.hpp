@@ -8,7 +8,8 @@
 
 namespace tracecast {
 
-/// Links of a node that are slower than their spec says: those that join `a` and `b`, both directions.
+/// Links of a node that are slower than their spec says: those that join `a` and `b`, both
+/// directions.
 struct SlowLink {
   std::string a, b;             ///< names of two nodes of the machine's graph
   double bandwidth_factor = 1;  ///< in (0, 1]
@@ -38,8 +39,8 @@ struct ClusterSwitch {
 
 /// What joins the nodes. Each NIC of a machine is plugged into a leaf switch.
 struct ClusterNetwork {
-  std::string
-      link;  ///< id of a LinkSpec that every NIC has instead of its machine's; empty: as the machines say
+  std::string link;  ///< id of a LinkSpec that every NIC has instead of its machine's; empty: as
+                     ///< the machines say
   int nodes_per_leaf = 0;       ///< 0: one switch that carries every pair at full rate
   double oversubscription = 1;  ///< bandwidth of a leaf's NICs over that of its uplinks
   bool rail_optimized = false;  ///< NIC k of every node of a leaf group is on leaf k of the group
@@ -53,9 +54,9 @@ struct ClusterFailures {
   Seconds restart{};           ///< from failure to the first step after it
 };
 
-/// Machines and the network between them. One that was loaded is valid: names are there and unique, numbers in range,
-/// switches form one tree that every group is plugged into. Whether the ids in it exist is checked where a Fabric is
-/// built.
+/// Machines and the network between them. One that was loaded is valid: names are there and unique,
+/// numbers in range, switches form one tree that every group is plugged into. Whether the ids in it
+/// exist is checked where a Fabric is built.
 struct ClusterSpec {
   std::string id, name;
   std::vector<ClusterGroup> groups;
@@ -63,10 +64,10 @@ struct ClusterSpec {
   std::optional<ClusterFailures> failures;
 };
 
-/// Reads and checks one cluster in text format (hwspecs/proto/cluster_spec.proto). `where` names it in errors.
-/// Throws InputError with line: bad syntax, no group, a group without name or machine or with a name given twice,
-/// counts below 1 or absurd, factors out of range, switches that are not one tree, a group on no switch, leaves and
-/// drawn switches at once.
+/// Reads and checks one cluster in text format (hwspecs/proto/cluster_spec.proto). `where` names it
+/// in errors. Throws InputError with line: bad syntax, no group, a group without name or machine or
+/// with a name given twice, counts below 1 or absurd, factors out of range, switches that are not
+/// one tree, a group on no switch, leaves and drawn switches at once.
 [[nodiscard]] ClusterSpec load_cluster_spec(std::string_view text, std::string_view where);
 
 }  // namespace tracecast

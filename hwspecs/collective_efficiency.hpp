@@ -11,8 +11,8 @@ namespace tracecast {
 
 enum class EfficiencyLink { Nvlink, Pcie };
 
-/// What GPUs of a generation have of their own, in thousands of cycles of the boost clock: a hop (a flag from one GPU's
-/// kernel to the next one's) and the start of a kernel on all ranks.
+/// What GPUs of a generation have of their own, in thousands of cycles of the boost clock: a hop (a
+/// flag from one GPU's kernel to the next one's) and the start of a kernel on all ranks.
 struct GenerationFactors {
   EfficiencyLink link{};
   int from_capability = 0;
@@ -59,15 +59,17 @@ struct EfficiencySd {
   bool is_of_kernels = false;  ///< of inference engines; else of rings and messages
 };
 
-/// A kernel launched alone by every process, as a profiler sees it: it waits for its peers and starts cold.
+/// A kernel launched alone by every process, as a profiler sees it: it waits for its peers and
+/// starts cold.
 struct IsolatedEfficiency {
   Seconds wait{};
   double factor = 1;
   double small_log_sd = 0.2, large_log_sd = 0.2;  ///< below 1 MiB and from there on
   [[nodiscard]] Seconds time(Seconds back_to_back) const { return wait + factor * back_to_back; }
 };
-/// How fast the kernels of libraries of collectives go within a node, fitted: hwspecs/pace/default.textproto, which
-/// tools/fit/collective_fit writes. Formulas: sim/network/node_collective.hpp.
+/// How fast the kernels of libraries of collectives go within a node, fitted:
+/// hwspecs/pace/default.textproto, which tools/fit/collective_fit writes. Formulas:
+/// sim/network/node_collective.hpp.
 struct CollectiveEfficiency {
   std::string data_set;
   std::vector<GenerationFactors> generations;
@@ -85,11 +87,13 @@ struct CollectiveEfficiency {
   [[nodiscard]] const MessageEfficiency* find_messages(EfficiencyLink link) const;
   [[nodiscard]] const KernelEfficiency* find_kernel(std::string_view library,
                                                     KernelAlgorithm algorithm) const;
-  /// Standard deviation of the logarithm of measured over predicted. Without an entry 0.2, which older rows had.
+  /// Standard deviation of the logarithm of measured over predicted. Without an entry 0.2, which
+  /// older rows had.
   [[nodiscard]] double log_sd(EfficiencyLink link, Bytes bytes, bool is_kernel = false) const;
 };
 
-/// Reads such a file; `where` names it in errors. Throws InputError: syntax, a value that is absent or out of range.
+/// Reads such a file; `where` names it in errors. Throws InputError: syntax, a value that is absent
+/// or out of range.
 [[nodiscard]] CollectiveEfficiency parse_collective_efficiency(std::string_view text,
                                                                std::string_view where);
 

@@ -20,8 +20,8 @@ enum class LibraryKind {
 };
 enum class CollectiveAlgorithm { Ring, Tree, Nvls, Direct, None };
 [[nodiscard]] std::string_view to_string(CollectiveAlgorithm algorithm);
-/// How a kernel of an inference engine all-reduces: each rank reads all buffers; or its share of all and then the sums;
-/// or the switch reduces and multicasts.
+/// How a kernel of an inference engine all-reduces: each rank reads all buffers; or its share of
+/// all and then the sums; or the switch reduces and multicasts.
 enum class KernelAlgorithm { OneShot, TwoShot, Multicast };
 [[nodiscard]] std::string_view to_string(KernelAlgorithm algorithm);
 enum class CollectiveProtocol { LowLatency, LowLatency128, Simple };
@@ -35,7 +35,8 @@ struct CollectivePath {
   Seconds nvlink_step{}, pcie_step{}, network_step{};
   double bandwidth_fraction = 1;  ///< payload over what the links carry
 };
-/// The most that a channel, or all of them, carry; by number of nodes: 1, 2, more. Empty: no such bound.
+/// The most that a channel, or all of them, carry; by number of nodes: 1, 2, more. Empty: no such
+/// bound.
 struct CollectiveCap {
   int from_capability = 0;
   CollectiveAlgorithm algorithm{};
@@ -55,7 +56,8 @@ struct SwitchReduction {
   double efficiency = 1;
   double algorithm_share = 1;  ///< buffer over what links carry, in the library's estimate
 };
-/// Buffers of up to `most` that an engine's kernel takes, on up to `ranks` GPUs of a node that reach each other by NVLink.
+/// Buffers of up to `most` that an engine's kernel takes, on up to `ranks` GPUs of a node that
+/// reach each other by NVLink.
 struct EngineKernel {
   int from_capability = 0;
   int ranks = 0;
@@ -63,7 +65,8 @@ struct EngineKernel {
   Bytes most{};
 };
 
-/// How a library of collectives behaves in a range of its versions; values and sources: hwspecs/collective.
+/// How a library of collectives behaves in a range of its versions; values and sources:
+/// hwspecs/collective.
 struct CollectiveLibrary : SpecIdentity {
   std::string library;             ///< "nccl"
   std::vector<std::string> words;  ///< that names in tables have, lower case
@@ -74,12 +77,14 @@ struct CollectiveLibrary : SpecIdentity {
   bool relays_nvlink = false;  ///< through a third GPU
   bool nvlink_sharp = false;   ///< reductions in NVSwitches
   bool network_sharp = false;  ///< and in InfiniBand's switches, with those
-  /// Traffic over payload: of PCIe between GPUs through a root complex; of a network whose NICs the GPUs cannot reach.
+  /// Traffic over payload: of PCIe between GPUs through a root complex; of a network whose NICs the
+  /// GPUs cannot reach.
   double host_bridge_overhead = 1, staging_overhead = 1;
   double relay_overhead = 1;  ///< alike: of rings that pass a third GPU's memory
   double ring_plateau = 1;
   Seconds step{};
-  /// By the kernel's TCP: a thread for each so much of a NIC's line rate, from one to the most; zero: one.
+  /// By the kernel's TCP: a thread for each so much of a NIC's line rate, from one to the most;
+  /// zero: one.
   BytesPerSecond line_rate_of_socket_thread{};
   int most_socket_threads = 1;
   std::vector<CollectivePath> paths;
@@ -93,7 +98,8 @@ struct CollectiveLibrary : SpecIdentity {
   /// By protocol: factors on a tree's bandwidth for 64 B, 128 B, ...
   std::array<std::vector<double>, 3> tree_correction;
 
-  /// Threads that serve the sockets of a NIC of such a line rate, of a host that has so many for it.
+  /// Threads that serve the sockets of a NIC of such a line rate, of a host that has so many for
+  /// it.
   [[nodiscard]] int socket_threads(BytesPerSecond line_rate, int available) const;
 };
 
@@ -102,7 +108,8 @@ struct CollectiveLibrary : SpecIdentity {
 [[nodiscard]] CollectiveLibrary parse_collective_library(std::string_view text,
                                                          std::string_view where,
                                                          const FindSpecText& find);
-/// "2.4.8" ('.') or "2017-08" ('-') as numbers, which compare as versions do. Throws InputError: anything else in it.
+/// "2.4.8" ('.') or "2017-08" ('-') as numbers, which compare as versions do. Throws InputError:
+/// anything else in it.
 [[nodiscard]] std::vector<long long> numbers_in_order(std::string_view text, char separator,
                                                       std::string_view example);
 

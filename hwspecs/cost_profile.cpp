@@ -317,7 +317,8 @@ std::vector<std::string> parameter_names() {
 
 namespace {
 
-/// What a file must name: all; all but what no fit moves; all but that and what came after profiles of users were first saved.
+/// What a file must name: all; all but what no fit moves; all but that and what came after profiles
+/// of users were first saved.
 enum class Completeness { All, Fitted, Older };
 
 /// Came after profiles were first saved.
@@ -329,13 +330,15 @@ bool came_later(std::string_view name) {
   return std::any_of(kLater.begin(), kLater.end(),
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
-/// Saved profiles have it, no formula does any more: tensor cores' GEMMs and their clock before `gemm.`.
+/// Saved profiles have it, no formula does any more: tensor cores' GEMMs and their clock before
+/// `gemm.`.
 bool is_retired(std::string_view name) {
   return name.starts_with("tensor.gemm.") || name == "clock.tensor_power_exponent" ||
          name == "clock.tensor_knee_w_per_tflops" || name == "error.tensor_gemm_format";
 }
 
-/// Fills in what an older file lacks: expected errors from before any measurement, other values of the profile in the binary.
+/// Fills in what an older file lacks: expected errors from before any measurement, other values of
+/// the profile in the binary.
 void fill_in(CostProfile& profile, const ParameterSlot& slot) {
   const bool is_error = slot.name.starts_with("error.");
   const CostProfile& from = is_error ? prior_cost_profile() : default_cost_profile();
@@ -455,7 +458,8 @@ const EmbeddedFile& embedded_file(std::string_view name) {
   TRACECAST_CHECK(false, "the build embeds the cost profiles");
 }
 
-/// A profile in the binary, from its wire format: parsing its text costs as much as a whole prediction.
+/// A profile in the binary, from its wire format: parsing its text costs as much as a whole
+/// prediction.
 CostProfile read_embedded(std::string_view name, Completeness complete) {
   const EmbeddedFile& file = embedded_file(name);
   proto::CostProfile message;

@@ -44,11 +44,12 @@ struct ByArchitecture {
   }
 };
 
-/// Sustained share of the boost clock under the power limit; formula in sim/cost/sustained_clock.hpp.
+/// Sustained share of the boost clock under the power limit; formula in
+/// sim/cost/sustained_clock.hpp.
 struct ClockParameters {
-  double consumer_boost =
-      0;  ///< clock over rated boost of boards without ECC, which have no clock ceiling of their own
-  double ceiling = 0;  ///< share reached with power to spare
+  double consumer_boost = 0;  ///< clock over rated boost of boards without ECC, which have no clock
+                              ///< ceiling of their own
+  double ceiling = 0;         ///< share reached with power to spare
   /// Power for arithmetic per peak FP32 TFLOP/s at 16 nm below which the clock drops.
   double knee_w_per_tflops = 0;
   double power_exponent = 0;  ///< power of arithmetic goes with the clock to this
@@ -60,19 +61,22 @@ struct ClockParameters {
 };
 /// Matrix GEMMs on CUDA cores; formula in sim/cost/tile_gemm.hpp.
 struct GemmParameters {
-  /// Cycles that a scheduler issues per multiply-add of a warp in a matrix library's inner loop (sim/cost/issue.hpp).
+  /// Cycles that a scheduler issues per multiply-add of a warp in a matrix library's inner loop
+  /// (sim/cost/issue.hpp).
   double issue = 0;
-  double tile_overhead = 0;  ///< extra time per unit of (64/tx + 64/ty - 1)
-  double small_thread_tile_overhead =
-      0;  ///< the same of Kepler's kernels, whose threads hold tiles of 4x4 results (sim/cost/tile_gemm.hpp)
-  double prologue_steps = 0;     ///< k steps' worth of time to start and end a block
-  double wave_quantization = 0;  ///< 1 = a partial wave costs a whole one, 0 = not at all
-  /// Cycles per step of k of a block alone on its SM: these, and dependent instructions of the generation's latency.
+  double tile_overhead = 0;               ///< extra time per unit of (64/tx + 64/ty - 1)
+  double small_thread_tile_overhead = 0;  ///< the same of Kepler's kernels, whose threads hold
+                                          ///< tiles of 4x4 results (sim/cost/tile_gemm.hpp)
+  double prologue_steps = 0;              ///< k steps' worth of time to start and end a block
+  double wave_quantization = 0;           ///< 1 = a partial wave costs a whole one, 0 = not at all
+  /// Cycles per step of k of a block alone on its SM: these, and dependent instructions of the
+  /// generation's latency.
   double step_base_cycles = 0, step_latencies = 0;
 };
 /// Convolutions on CUDA cores; formulas in sim/cost/convolution.hpp.
 struct ConvolutionParameters {
-  // Cycles that a scheduler issues for one multiply-add of a warp and what goes with it (sim/cost/issue.hpp):
+  // Cycles that a scheduler issues for one multiply-add of a warp and what goes with it
+  // (sim/cost/issue.hpp):
   double assembled_issue = 0;  ///< in kernels of cuDNN's assembler, Maxwell on
   double compiled_issue =
       0;  ///< in kernels of the compiler: all of Kepler's, the others' IMPLICIT_GEMM and GEMM
@@ -110,7 +114,8 @@ struct MemoryParameters {
   double l2_share = 0;            ///< share of L2 that keeps a footprint from one use to the next
   double l2_bytes_per_clock = 0;  ///< per SM
   double elements_per_clock = 0;  ///< per SM: one-instruction elements issued
-  /// Rows that a block or warp reduces at once: instructions a warp, formula in sim/cost/reduction.hpp.
+  /// Rows that a block or warp reduces at once: instructions a warp, formula in
+  /// sim/cost/reduction.hpp.
   double row_block_instructions = 0;    ///< per row and warp of the block that reduces it
   double row_warp_instructions = 0;     ///< per row that one warp reduces alone
   double row_element_instructions = 0;  ///< per 32 elements that are read once and written once
@@ -137,8 +142,8 @@ struct KernelParameters {
   double fill_latencies = 0;  ///< and dependent instructions of the generation's latency
 };
 
-/// Board power from activity and the voltage that a clock needs; formula in sim/step/power.hpp. 1 pJ/FLOP is 1 W per TFLOP/s, 1 pJ/byte is
-/// 1 mW per GB/s.
+/// Board power from activity and the voltage that a clock needs; formula in sim/step/power.hpp. 1
+/// pJ/FLOP is 1 W per TFLOP/s, 1 pJ/byte is 1 mW per GB/s.
 struct PowerParameters {
   double node_exponent = 0;  ///< energy per operation goes with (process_nm / 16)^this
   double clocked_pj =
@@ -194,17 +199,18 @@ struct ErrorSd {
   double measured = 0;     ///< on a GPU that was measured
   double transferred = 0;  ///< on GPUs of generations that were measured
   double spec = 0;         ///< on generations without any measurement
-  /// Calls of engines alone: spread of the main kernel over that of the kernels around it, so that the call's is that of the basis
-  /// times sqrt(1 + (body * share of the main kernel)^2).
+  /// Calls of engines alone: spread of the main kernel over that of the kernels around it, so that
+  /// the call's is that of the basis times sqrt(1 + (body * share of the main kernel)^2).
   double body = 0;
-  /// The same alone: factors on that spread, by whose kernels run (GemmEngine), of calls below 16 bits, of those that few kernels
-  /// were written for, and of windows (CallUncertainty); and of a call that is as fast as the board's roofs allow, by the share of it that they are.
+  /// The same alone: factors on that spread, by whose kernels run (GemmEngine), of calls below 16
+  /// bits, of those that few kernels were written for, and of windows (CallUncertainty); and of a
+  /// call that is as fast as the board's roofs allow, by the share of it that they are.
   std::array<double, kGemmEngineCount> engine{1, 1, 1};
   double low_precision = 1, rare = 1, window = 1, roof = 1;
 };
 
-/// What adds to a form's error for reasons that an estimate knows beforehand: standard deviations of
-/// ln(measured / predicted), added in squares; formula in sim/cost/spread.hpp.
+/// What adds to a form's error for reasons that an estimate knows beforehand: standard deviations
+/// of ln(measured / predicted), added in squares; formula in sim/cost/spread.hpp.
 struct ErrorCauses {
   double board = 0;  ///< no addition: of a form's error, what all its kernels on one board share
   double under_occupied = 0;  ///< too few blocks to fill the GPU, or loads that nothing hides
@@ -213,17 +219,18 @@ struct ErrorCauses {
   double low_precision_arithmetic =
       0;                            ///< 8- and 16-bit data in GEMMs and convolutions on CUDA cores
   double low_precision_stream = 0;  ///< the same in kernels that only move data
-  /// Arithmetic under a power limit, per unit of -ln(share of the clock that the limit leaves). Boards' cooling, voltage and
-  /// inputs differ; T4 and P4 repeat to 20 %.
+  /// Arithmetic under a power limit, per unit of -ln(share of the clock that the limit leaves).
+  /// Boards' cooling, voltage and inputs differ; T4 and P4 repeat to 20 %.
   double power_limit = 0;
-  /// GEMMs in other formats than 16 bits: of the vendor's library, then of each engine's kernels (GemmEngine).
+  /// GEMMs in other formats than 16 bits: of the vendor's library, then of each engine's kernels
+  /// (GemmEngine).
   std::array<double, 1 + kGemmEngineCount> tensor_gemm_format{};
   /// On top of that, by what the format asks of kernels (FormatFamily).
   std::array<double, kFormatFamilyCount> tensor_gemm_family{};
   double tensor_gemm_warp =
       0;  ///< GEMMs on tensor cores without asynchronous copies (Volta, Turing)
-  /// Boards faster than any of the fit: per unit of ln(peak or bandwidth / the greatest there), the greater of the two; GEMMs on
-  /// tensor cores, and forms before them.
+  /// Boards faster than any of the fit: per unit of ln(peak or bandwidth / the greatest there), the
+  /// greater of the two; GEMMs on tensor cores, and forms before them.
   double tensor_gemm_beyond = 0, beyond = 0;
 };
 
@@ -248,8 +255,8 @@ struct ProfileParameter {
   std::string data_set;  ///< key, or "prior": set from documents and judgement, nothing fitted
 };
 
-/// Everything the cost model has learned: few physical numbers, none of them keyed by a GPU's or network's name.
-/// A profile that exists is valid: complete and within bounds.
+/// Everything the cost model has learned: few physical numbers, none of them keyed by a GPU's or
+/// network's name. A profile that exists is valid: complete and within bounds.
 struct CostProfile {
   std::string id;
   std::string title;
@@ -294,8 +301,8 @@ struct CostProfile {
 /// The profile in the binary (hwspecs/cost/default.textproto).
 [[nodiscard]] const CostProfile& default_cost_profile();
 
-/// What is believed of parameters before any measurement of a GPU (hwspecs/cost/prior.textproto): those that a fit may move,
-/// log_sd above 0.
+/// What is believed of parameters before any measurement of a GPU (hwspecs/cost/prior.textproto):
+/// those that a fit may move, log_sd above 0.
 [[nodiscard]] const std::vector<ProfileParameter>& prior_parameters();
 /// Reads such a file; `where` names it in errors. Throws InputError.
 [[nodiscard]] std::vector<ProfileParameter> parse_prior_parameters(std::string_view text,

@@ -7,12 +7,13 @@
 
 namespace tracecast {
 
-/// Widest vector instructions of a CPU. On x86 each includes those before it, on Arm SVE includes NEON.
+/// Widest vector instructions of a CPU. On x86 each includes those before it, on Arm SVE includes
+/// NEON.
 enum class VectorIsa { Sse4, Avx, Avx2, Avx512, Vsx, Neon, Sve };
 [[nodiscard]] std::string_view to_string(VectorIsa isa);
 
-/// Public facts about one CPU package (one socket). A CpuSpec that exists is valid: the loader refuses missing and
-/// absurd values.
+/// Public facts about one CPU package (one socket). A CpuSpec that exists is valid: the loader
+/// refuses missing and absurd values.
 struct CpuSpec : SpecIdentity {
   std::string microarchitecture;  ///< "broadwell"
   int release_year = 0;
@@ -23,7 +24,8 @@ struct CpuSpec : SpecIdentity {
   Hertz turbo_clock{};     ///< highest of one busy core
   Hertz all_core_clock{};  ///< highest with all cores busy, scalar and 128-bit code
   Hertz vector_clock{};    ///< with all cores busy in the widest multiply-adds
-  /// Instructions per clock of ordinary code (interpreters, memory management, branches) over Haswell's.
+  /// Instructions per clock of ordinary code (interpreters, memory management, branches) over
+  /// Haswell's.
   double single_thread_ipc = 1;
 
   VectorIsa vector_isa{};
@@ -41,10 +43,12 @@ struct CpuSpec : SpecIdentity {
   int pcie_lanes = 0;
   Watts tdp{};
 
-  /// FP32 peak of the package with every core in its widest vectors: cores * fp32_flop_per_cycle * vector_clock.
+  /// FP32 peak of the package with every core in its widest vectors: cores * fp32_flop_per_cycle *
+  /// vector_clock.
   [[nodiscard]] FlopsPerSecond peak_fp32() const;
-  /// Speed of one thread of ordinary code, in Haswell's cycles a second: turbo_clock * single_thread_ipc. What
-  /// framework dispatch scales with. Leaves out: memory latency, other threads that take the turbo away.
+  /// Speed of one thread of ordinary code, in Haswell's cycles a second: turbo_clock *
+  /// single_thread_ipc. What framework dispatch scales with. Leaves out: memory latency, other
+  /// threads that take the turbo away.
   [[nodiscard]] Hertz single_thread_speed() const;
 };
 

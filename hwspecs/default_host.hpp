@@ -11,8 +11,8 @@ struct DefaultHost {
   std::string reason;
 };
 
-/// Reads such a file; `where` names it in errors. Throws InputError: syntax, no era, years that do not
-/// ascend from 0, an era without CPU, sockets out of 1 to 8.
+/// Reads such a file; `where` names it in errors. Throws InputError: syntax, no era, years that do
+/// not ascend from 0, an era without CPU, sockets out of 1 to 8.
 [[nodiscard]] DefaultHost parse_default_host(std::string_view text, std::string_view where,
                                              int year);
 

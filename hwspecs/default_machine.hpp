@@ -13,8 +13,8 @@ struct DefaultMachine {
   std::string reason;
 };
 
-/// Reads such a file; `where` names it in errors. Throws InputError: syntax, a machine that is not known, no host from
-/// year 0, years that descend.
+/// Reads such a file; `where` names it in errors. Throws InputError: syntax, a machine that is not
+/// known, no host from year 0, years that descend.
 [[nodiscard]] DefaultMachine parse_default_machine(std::string_view text, std::string_view where,
                                                    const GpuSpec& gpu, int gpus,
                                                    const MachineCatalog& machines);

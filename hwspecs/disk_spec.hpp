@@ -19,9 +19,10 @@ struct DiskSpec : SpecIdentity {
   Seconds latency{};         ///< of one small read of an idle device
 };
 
-/// Reads and checks one spec in text format (hwspecs/proto/disk_spec.proto). `where` names it in errors.
-/// Throws InputError with line or field: bad syntax, a missing value, a value without a source or with an unknown
-/// one, out of range, or random reads of 4 KiB that outrun sequential ones by more than a tenth.
+/// Reads and checks one spec in text format (hwspecs/proto/disk_spec.proto). `where` names it in
+/// errors. Throws InputError with line or field: bad syntax, a missing value, a value without a
+/// source or with an unknown one, out of range, or random reads of 4 KiB that outrun sequential
+/// ones by more than a tenth.
 [[nodiscard]] DiskSpec load_disk_spec(std::string_view text, std::string_view where);
 
 using DiskCatalog = Catalog<DiskSpec>;

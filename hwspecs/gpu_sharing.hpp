@@ -18,7 +18,8 @@ struct GpuSharing {
   std::vector<SpecValue> values;
 };
 
-/// Reads text format (hwspecs/proto/gpu_sharing.proto); `where` names it in errors. Throws InputError.
+/// Reads text format (hwspecs/proto/gpu_sharing.proto); `where` names it in errors. Throws
+/// InputError.
 [[nodiscard]] std::vector<GpuSharing> parse_gpu_sharing(std::string_view text,
                                                         std::string_view where);
 

@@ -45,15 +45,17 @@ enum class FormFactor { Pcie, Sxm2, Sxm3, Sxm4, Sxm5, Sxm6, Superchip };
 [[nodiscard]] std::string_view to_string(MathUnit unit);
 [[nodiscard]] std::string_view to_string(FormFactor form);
 
-/// Dense arithmetic rate at the boost clock, without sparsity. A multiply-add counts as two operations.
+/// Dense arithmetic rate at the boost clock, without sparsity. A multiply-add counts as two
+/// operations.
 struct PeakRate {
   Precision precision;
   MathUnit unit;
   FlopsPerSecond rate;
 };
 
-/// Public facts about one GPU device (of a K80 board: one die). A GpuSpec that exists is valid: the loader
-/// refuses missing and absurd values. What is *achieved* of a peak is fitted and lives in a CostProfile.
+/// Public facts about one GPU device (of a K80 board: one die). A GpuSpec that exists is valid: the
+/// loader refuses missing and absurd values. What is *achieved* of a peak is fitted and lives in a
+/// CostProfile.
 struct GpuSpec : SpecIdentity {
   FormFactor form_factor = FormFactor::Pcie;
   std::string chip;  ///< die, "GV100": boards with the same one are variants of each other
@@ -112,8 +114,8 @@ struct GpuSpec : SpecIdentity {
   [[nodiscard]] FlopsPerSecond peak_fp32() const;
   /// Bandwidth in the board's default ECC state.
   [[nodiscard]] BytesPerSecond effective_bandwidth() const;
-  /// FP32 lanes behind one warp scheduler; 32 means a single-issue scheduler must feed them every cycle
-  /// and cannot also issue loads (GA10x, Ada, Hopper).
+  /// FP32 lanes behind one warp scheduler; 32 means a single-issue scheduler must feed them every
+  /// cycle and cannot also issue loads (GA10x, Ada, Hopper).
   [[nodiscard]] int fp32_lanes_per_scheduler() const;
 };
 

@@ -39,21 +39,23 @@ struct MlperfRound;
 struct PublishedSource;
 struct ReleaseHistory;
 
-/// Every file of hwspecs: those in the binary, and those that folders add or put in their place. A value that does not
-/// change: a copy costs little, files are read when they are first asked for, and several threads may ask. What it hands
-/// out lives as long as any copy.
+/// Every file of hwspecs: those in the binary, and those that folders add or put in their place. A
+/// value that does not change: a copy costs little, files are read when they are first asked for,
+/// and several threads may ask. What it hands out lives as long as any copy.
 class SpecLibrary {
  public:
   /// The files in the binary.
   [[nodiscard]] static const SpecLibrary& embedded();
 
-  /// With the files of a folder of the same form as hwspecs/: a sub-folder per kind ("framework", "disk", "machine" ...),
-  /// GPUs in "gpu" or in the folder itself. A file whose id is known replaces it; those of "host", "sharing", "calls", "cost" and "pace"
-  /// replace the one of their name. Throws InputError: no such folder, a file that is refused, a sub-folder with files of
-  /// no known kind.
+  /// With the files of a folder of the same form as hwspecs/: a sub-folder per kind ("framework",
+  /// "disk", "machine" ...), GPUs in "gpu" or in the folder itself. A file whose id is known
+  /// replaces it; those of "host", "sharing", "calls", "cost" and "pace" replace the one of their
+  /// name. Throws InputError: no such folder, a file that is refused, a sub-folder with files of no
+  /// known kind.
   [[nodiscard]] SpecLibrary with_folder(const std::filesystem::path& folder) const;
 
-  /// With every GPU (CPU, disk, link, machine) as `change` makes it of what its file says: what if the hardware were other than it is.
+  /// With every GPU (CPU, disk, link, machine) as `change` makes it of what its file says: what if
+  /// the hardware were other than it is.
   template <class Spec>
   [[nodiscard]] SpecLibrary with_changed(std::function<Spec(Spec)> change) const;
 
@@ -63,16 +65,18 @@ class SpecLibrary {
   [[nodiscard]] const DiskCatalog& disks() const;
   [[nodiscard]] const LinkCatalog& links() const;
   [[nodiscard]] const MachineCatalog& machines() const;
-  /// The network with the longest word that occurs in `description` (case does not matter); nullptr: none does.
+  /// The network with the longest word that occurs in `description` (case does not matter);
+  /// nullptr: none does.
   [[nodiscard]] const LinkSpec* find_link_in(std::string_view description) const;
 
   // What is assumed of machines when nobody says it.
   /// The host assumed for GPUs first sold in `year`: a guess, hwspecs/host/default.textproto.
   [[nodiscard]] DefaultHost default_host(int year) const;
-  /// The machine assumed for `gpus` of a kind in one box: the usual machine that comes with it, else a host of PCIe cards
-  /// of its years. A guess, hwspecs/host/machines.textproto.
+  /// The machine assumed for `gpus` of a kind in one box: the usual machine that comes with it,
+  /// else a host of PCIe cards of its years. A guess, hwspecs/host/machines.textproto.
   [[nodiscard]] DefaultMachine default_machine(const GpuSpec& gpu, int gpus) const;
-  /// By product line and generation: hwspecs/host/peer_access.textproto. Where several rules name the card, each takes away.
+  /// By product line and generation: hwspecs/host/peer_access.textproto. Where several rules name
+  /// the card, each takes away.
   [[nodiscard]] PeerAccess peer_access(const GpuSpec& gpu) const;
   [[nodiscard]] const RankVariation& rank_variation() const;
   /// The rule of a month ("2019-08"; empty: today), hwspecs/sharing/default.textproto.
@@ -81,24 +85,28 @@ class SpecLibrary {
   /// What is believed of the cost model's parameters before any measurement.
   [[nodiscard]] const std::vector<ProfileParameter>& prior_parameters() const;
 
-  // Below, all `ids()` are sorted, and what finds by id or alias throws InputError with the nearest word.
+  // Below, all `ids()` are sorted, and what finds by id or alias throws InputError with the nearest
+  // word.
 
   // Frameworks.
   [[nodiscard]] std::span<const FrameworkProfile> frameworks() const;
   [[nodiscard]] std::vector<std::string> framework_ids() const;
   /// The profile of exactly that id: "pytorch" is the file of that name, which is PyTorch 1.x.
   [[nodiscard]] const FrameworkProfile& find_framework(std::string_view id) const;
-  /// What stands for framework `id` in the state that `words` names ("1.15", "NGC 20.06", or nothing: today's): its
-  /// container's profile, or that of its era, the earliest one that ends above the version or, when none is given, above the
-  /// beginning of the date; of newer ones the last that begins no later.
+  /// What stands for framework `id` in the state that `words` names ("1.15", "NGC 20.06", or
+  /// nothing: today's): its container's profile, or that of its era, the earliest one that ends
+  /// above the version or, when none is given, above the beginning of the date; of newer ones the
+  /// last that begins no later.
   [[nodiscard]] const FrameworkProfile& find_framework(std::string_view id,
                                                        const SoftwareWords& words) const;
-  /// The same for a version in numbers (major, minor). `in_container`: as it is in NVIDIA's container.
+  /// The same for a version in numbers (major, minor). `in_container`: as it is in NVIDIA's
+  /// container.
   [[nodiscard]] const FrameworkProfile& find_framework(std::string_view id,
                                                        std::optional<std::pair<int, int>> version,
                                                        std::string_view date,
                                                        bool in_container) const;
-  /// The profile of framework `id` with compiler `name` ("xla"). Throws InputError when there is none.
+  /// The profile of framework `id` with compiler `name` ("xla"). Throws InputError when there is
+  /// none.
   [[nodiscard]] const FrameworkProfile& find_compiled_framework(std::string_view id,
                                                                 std::string_view name) const;
   /// What version and date decide beside the profile.
@@ -116,19 +124,20 @@ class SpecLibrary {
   [[nodiscard]] const StrategyProfile& find_strategy(std::string_view id) const;
   /// The one with the longest word that occurs in `description`; nullptr: none does.
   [[nodiscard]] const StrategyProfile* find_strategy_in(std::string_view description) const;
-  /// What users of `framework` took at `date` ("2016-12"; empty = today) on one node or several; without an entry "ddp".
+  /// What users of `framework` took at `date` ("2016-12"; empty = today) on one node or several;
+  /// without an entry "ddp".
   [[nodiscard]] const StrategyProfile& usual_strategy(std::string_view framework,
                                                       std::string_view date,
                                                       bool several_nodes) const;
   [[nodiscard]] std::span<const CollectiveLibrary> collective_libraries() const;
-  /// `library` ("nccl", "mpi", ...) as of `version` ("2.4"), or, without one, of `date` ("2017-08", "2017"); without both
-  /// the newest. A version or date before the first file's has the first. Throws InputError: an unknown library, a
-  /// malformed version or date.
+  /// `library` ("nccl", "mpi", ...) as of `version` ("2.4"), or, without one, of `date` ("2017-08",
+  /// "2017"); without both the newest. A version or date before the first file's has the first.
+  /// Throws InputError: an unknown library, a malformed version or date.
   [[nodiscard]] const CollectiveLibrary& find_collective_library(std::string_view library,
                                                                  std::string_view version = "",
                                                                  std::string_view date = "") const;
-  /// The library with the longest word that occurs in `description`, of the version that follows ("NCCL 2.0 MPI"); nullptr:
-  /// none does. Throws InputError: the version is malformed.
+  /// The library with the longest word that occurs in `description`, of the version that follows
+  /// ("NCCL 2.0 MPI"); nullptr: none does. Throws InputError: the version is malformed.
   [[nodiscard]] const CollectiveLibrary* find_collective_library_in(
       std::string_view description) const;
   /// How fast the kernels of these libraries go within a node, fitted.
@@ -140,7 +149,8 @@ class SpecLibrary {
   [[nodiscard]] std::span<const LauncherProfile> launchers() const;
   [[nodiscard]] const LauncherProfile& find_launcher(std::string_view id) const;
   [[nodiscard]] std::span<const EngineProfile> engines() const;
-  /// The profile of that id or alias; or of `engine` the last that begins no later than `version` (empty: the newest).
+  /// The profile of that id or alias; or of `engine` the last that begins no later than `version`
+  /// (empty: the newest).
   [[nodiscard]] const EngineProfile& find_engine(std::string_view engine,
                                                  std::string_view version = "") const;
 
@@ -148,8 +158,9 @@ class SpecLibrary {
   [[nodiscard]] std::span<const InputPipelineProfile> input_pipelines() const;
   [[nodiscard]] std::vector<std::string> input_pipeline_ids() const;
   [[nodiscard]] const InputPipelineProfile& find_input_pipeline(std::string_view id) const;
-  /// What loads the data of a framework in that version: of its profiles the one whose word the version contains (case
-  /// does not matter), else the one without a word, else the one called "generic".
+  /// What loads the data of a framework in that version: of its profiles the one whose word the
+  /// version contains (case does not matter), else the one without a word, else the one called
+  /// "generic".
   [[nodiscard]] const InputPipelineProfile& input_pipeline_of(std::string_view framework,
                                                               std::string_view version) const;
   [[nodiscard]] std::span<const DataSetSpec> data_sets() const;

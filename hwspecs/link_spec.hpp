@@ -10,8 +10,8 @@
 
 namespace tracecast {
 
-/// C2c: NVLink-C2C, which joins a GPU to the CPU of its superchip. It is a way to the host as PCIe is, and none of the
-/// GPU's NVLinks.
+/// C2c: NVLink-C2C, which joins a GPU to the CPU of its superchip. It is a way to the host as PCIe
+/// is, and none of the GPU's NVLinks.
 enum class LinkKind { Pcie, Nvlink, Socket, Ethernet, Infiniband, Ipoib, C2c };
 [[nodiscard]] std::string_view to_string(LinkKind kind);
 
@@ -31,9 +31,9 @@ struct LinkSpec : SpecIdentity {
   }
 };
 
-/// Reads and checks one spec in text format (hwspecs/proto/link_spec.proto). `where` names it in errors.
-/// Throws InputError with line or field: bad syntax, a missing value, a value without a source or with an unknown
-/// one, or out of range.
+/// Reads and checks one spec in text format (hwspecs/proto/link_spec.proto). `where` names it in
+/// errors. Throws InputError with line or field: bad syntax, a missing value, a value without a
+/// source or with an unknown one, or out of range.
 [[nodiscard]] LinkSpec load_link_spec(std::string_view text, std::string_view where);
 
 using LinkCatalog = Catalog<LinkSpec>;

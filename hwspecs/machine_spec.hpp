@@ -30,15 +30,16 @@ struct MachineDisk {
   int count = 1;     ///< striped
 };
 
-/// Public facts about one machine: what is in it and how it is wired. A MachineSpec that exists is valid: its links
-/// join nodes that exist, every GPU reaches a socket, there are as many socket nodes as sockets, and hosts have equal parts.
+/// Public facts about one machine: what is in it and how it is wired. A MachineSpec that exists is
+/// valid: its links join nodes that exist, every GPU reaches a socket, there are as many socket
+/// nodes as sockets, and hosts have equal parts.
 struct MachineSpec : SpecIdentity {
   std::string cpu;  ///< id of a CpuSpec
   int sockets = 1;
   int hardware_threads = 0;  ///< that programs see
   Bytes memory{};            ///< of all hosts
-  /// Operating systems that it boots, each with an even part of sockets, threads, memory and GPUs: 18 in a rack of 18 compute
-  /// trays.
+  /// Operating systems that it boots, each with an even part of sockets, threads, memory and GPUs:
+  /// 18 in a rack of 18 compute trays.
   int hosts = 1;
   std::optional<FormFactor> slot;  ///< see slot_forms (hwspecs/slots.hpp)
   std::vector<std::string>
@@ -55,15 +56,17 @@ struct MachineSpec : SpecIdentity {
   [[nodiscard]] Bytes memory_of_host() const { return memory / hosts; }
   /// Links between two nodes, parallel ones counted.
   [[nodiscard]] int links_between(std::uint32_t a, std::uint32_t b) const;
-  /// The links that data takes from `gpu` (a node) to the socket nearest by hops; it passes PCIe switches only. Of
-  /// equally near sockets the first in the file. Empty only if `gpu` is no GPU node.
+  /// The links that data takes from `gpu` (a node) to the socket nearest by hops; it passes PCIe
+  /// switches only. Of equally near sockets the first in the file. Empty only if `gpu` is no GPU
+  /// node.
   [[nodiscard]] std::vector<const MachineLink*> path_to_socket(std::uint32_t gpu) const;
 };
 
-/// Reads and checks one spec in text format (hwspecs/proto/machine_spec.proto). `where` names it in errors; whether
-/// the ids in it exist is the caller's to check.
-/// Throws InputError with line or field: bad syntax, a missing value, a value without a source or with an unknown
-/// one, out of range, a link to no node, to its own node or twice, a node twice, a GPU without a way to a socket.
+/// Reads and checks one spec in text format (hwspecs/proto/machine_spec.proto). `where` names it in
+/// errors; whether the ids in it exist is the caller's to check. Throws InputError with line or
+/// field: bad syntax, a missing value, a value without a source or with an unknown one, out of
+/// range, a link to no node, to its own node or twice, a node twice, a GPU without a way to a
+/// socket.
 [[nodiscard]] MachineSpec load_machine_spec(std::string_view text, std::string_view where);
 
 using MachineCatalog = Catalog<MachineSpec>;

@@ -11,7 +11,8 @@ struct PeerAccess {
   bool to_network = true;  ///< NICs (GPUDirect RDMA)
 };
 
-/// Reads such a file; `where` names it in errors. Throws InputError: syntax, a rule without product line.
+/// Reads such a file; `where` names it in errors. Throws InputError: syntax, a rule without product
+/// line.
 [[nodiscard]] PeerAccess parse_peer_access(std::string_view text, std::string_view where,
                                            const GpuSpec& gpu);
 

@@ -18,7 +18,8 @@ constexpr double kHalfBytes = 2;
 
 using Find = double& (*)(TensorGemmParameters&, std::size_t, std::size_t);
 
-/// Whether an engine has a call of its own for the format: 16-bit GEMMs go straight to the vendor's library.
+/// Whether an engine has a call of its own for the format: 16-bit GEMMs go straight to the vendor's
+/// library.
 bool has_call(std::size_t format) {
   return format != static_cast<std::size_t>(GemmFormat::Half) &&
          format != static_cast<std::size_t>(GemmFormat::Tf32);

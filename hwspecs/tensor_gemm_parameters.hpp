@@ -9,20 +9,23 @@
 
 namespace tracecast {
 
-/// How tensor cores are reported what to do, by generation of the instruction. PTX ISA names in brackets.
+/// How tensor cores are reported what to do, by generation of the instruction. PTX ISA names in
+/// brackets.
 enum class MmaKind {
-  Warp,       ///< operands pass through registers into shared memory (wmma, mma; Volta, Turing)
-  AsyncWarp,  ///< the same instructions fed by asynchronous copies (Ampere, Ada, consumer Blackwell)
+  Warp,          ///< operands pass through registers into shared memory (wmma, mma; Volta, Turing)
+  AsyncWarp,     ///< the same instructions fed by asynchronous copies (Ampere, Ada, consumer
+                 ///< Blackwell)
   WarpGroup,     ///< four warps, operands in shared memory, fed by TMA (wgmma; Hopper)
   TensorMemory,  ///< one or two SMs, results in tensor memory (tcgen05; data-centre Blackwell)
 };
 inline constexpr std::size_t kMmaKindCount = 4;
 [[nodiscard]] std::string_view to_string(MmaKind kind);
-/// By compute capability: 7.x, 8.x and 12.x, 9.x, 10.x and whatever comes after. Source: PTX ISA, target notes of mma, wgmma
-/// and tcgen05.mma; sm_120 has neither wgmma nor tcgen05.
+/// By compute capability: 7.x, 8.x and 12.x, 9.x, 10.x and whatever comes after. Source: PTX ISA,
+/// target notes of mma, wgmma and tcgen05.mma; sm_120 has neither wgmma nor tcgen05.
 [[nodiscard]] MmaKind mma_kind(const GpuSpec& gpu);
 
-/// What a GEMM on tensor cores multiplies: formats of both operands and of the instruction. Results have 16 bits.
+/// What a GEMM on tensor cores multiplies: formats of both operands and of the instruction. Results
+/// have 16 bits.
 enum class GemmFormat {
   Half,         ///< fp16 or bf16
   Tf32,         ///< fp32 in memory
@@ -54,7 +57,8 @@ inline constexpr std::size_t kFormatFamilyCount = 5;
 [[nodiscard]] double activation_bytes(GemmFormat format);
 [[nodiscard]] double weight_bytes(GemmFormat format);
 
-/// Whose kernels run: inference engines call libraries of their own and quantise activations before.
+/// Whose kernels run: inference engines call libraries of their own and quantise activations
+/// before.
 enum class GemmEngine { TensorRtLlm, SgLang, Vllm };
 inline constexpr std::size_t kGemmEngineCount = 3;
 [[nodiscard]] std::string_view to_string(GemmEngine engine);
@@ -79,14 +83,15 @@ struct FormatParameters {
 struct EngineParameters {
   double call_us = 1;  ///< of kernels before the GEMM, whatever the size
   double traffic = 1;  ///< of their memory traffic, over one pass that reads and writes activations
-  double row_cycles =
-      0;  ///< at 2 GHz, of an SM that holds 2,048 threads: to quantise a row of activations, whatever its length
+  double row_cycles = 0;    ///< at 2 GHz, of an SM that holds 2,048 threads: to quantise a row of
+                            ///< activations, whatever its length
   double value_cycles = 0;  ///< the same for each 1,024 values of the row, hidden behind memory
   double efficiency = 1;    ///< of the GEMM's kernels; of Fp8Static over Fp8's
   double stream = 1;        ///< bytes that a block draws per clock; the same
 };
 
-/// How an engine's kernels of one generation differ from its others: which tiles and stages they have is their authors' choice.
+/// How an engine's kernels of one generation differ from its others: which tiles and stages they
+/// have is their authors' choice.
 struct EngineGeneration {
   double efficiency = 1;  ///< further factor on the efficiency
   double call = 1;        ///< on what it does before
@@ -98,18 +103,23 @@ struct TensorGemmParameters {
       0;  ///< launch of the grid to the first block, and the last block's end, at 2 GHz
   double graph_gap_us = 0;  ///< from one kernel of a captured graph to the next
   double block_cycles = 0;  ///< to start and end a block
-  /// Engines' kernels that hold an SM by one block (sim/cost/engine_tiles.cpp): cycles of its end that no other block hides, and times
-  /// that where registers do not hold its results.
+  /// Engines' kernels that hold an SM by one block (sim/cost/engine_tiles.cpp): cycles of its end
+  /// that no other block hides, and times that where registers do not hold its results.
   double single_block_cycles = 0, single_block_spill = 1;
-  /// Engines' kernels: exponent at which memory hides behind the rest; 1 = one after the other, 3 = as in the vendor's.
+  /// Engines' kernels: exponent at which memory hides behind the rest; 1 = one after the other, 3 =
+  /// as in the vendor's.
   double own_overlap = 3;
-  /// Engines' kernels: SM cycles from one stage of 128 bytes of k to the next, however small the tile. By MmaKind.
+  /// Engines' kernels: SM cycles from one stage of 128 bytes of k to the next, however small the
+  /// tile. By MmaKind.
   ByMmaKind step_cycles{{0, 0, 0, 0}};
-  /// Engines' kernels on Hopper: further time of a tile past the last token, which bulk copies fill with zeros, over that of a tile.
+  /// Engines' kernels on Hopper: further time of a tile past the last token, which bulk copies fill
+  /// with zeros, over that of a tile.
   double tile_padding = 0;
-  /// Engines' passes over activations before a GEMM: SM cycles for each KiB that comes from L2 or goes there, beside what misses it.
+  /// Engines' passes over activations before a GEMM: SM cycles for each KiB that comes from L2 or
+  /// goes there, beside what misses it.
   double pass_cycles_per_kib = 0;
-  /// TensorRT-LLM's pass with static scales: from one value of a thread to its next, which waits for memory.
+  /// TensorRT-LLM's pass with static scales: from one value of a thread to its next, which waits
+  /// for memory.
   double scalar_round_us = 0;
   /// What a single call between two events adds, over the host's launch.
   double event_gap = 1;
@@ -119,18 +129,22 @@ struct TensorGemmParameters {
   double wave_quantization = 0;  ///< 1 = a partial wave costs a whole one, 0 = not at all
   double resident_quantization =
       0;  ///< the same of kernels that stay on their SMs and take tile after tile
-  /// Tiles of the vendor's kernels that one sweep of the grid is wide; 1 of engines' own, which sweep tile by tile.
+  /// Tiles of the vendor's kernels that one sweep of the grid is wide; 1 of engines' own, which
+  /// sweep tile by tile.
   double band_tiles = 1;
   double early_rate = 1;       ///< rate of libraries without such kernels, over that of later ones
   double early_stream = 1;     ///< the same of what a block draws
   double serial_slice_us = 0;  ///< of slices of k that add to the results in turn: each at 2 GHz
   double packed_scales_us =
       0;  ///< to lay out fp32 scales of weights for tensor memory in every call
-  /// The same for each million of those scales, of which every feature has one for 128 values of k by then.
+  /// The same for each million of those scales, of which every feature has one for 128 values of k
+  /// by then.
   double packed_scales_us_per_million = 0;
-  /// TensorRT-LLM's scales by block on data-centre Blackwell: to lay out those of tokens that are no multiple of four, and for a million of them.
+  /// TensorRT-LLM's scales by block on data-centre Blackwell: to lay out those of tokens that are
+  /// no multiple of four, and for a million of them.
   double uneven_tokens_us = 0, uneven_tokens_us_per_million = 0;
-  /// vLLM's fp8 on data-centre Blackwell: what one token takes more, whose only scale goes by the way of tensors'.
+  /// vLLM's fp8 on data-centre Blackwell: what one token takes more, whose only scale goes by the
+  /// way of tensors'.
   double single_token_us = 0;
   double split_us = 0;                ///< to add up slices of k, whatever the size
   double split_bytes_per_clock = 0;   ///< per SM, of partial results written and read again
@@ -154,7 +168,8 @@ struct TensorGemmParameters {
       0;  ///< of the power between active-idle and the limit, drawn whatever a kernel does
 
   ByMmaKind efficiency_of, stream_of, energy_of, depth_of, start_of;
-  /// Energy per operation in the middle of a long run on real data, over that of the short runs that the fit sees.
+  /// Energy per operation in the middle of a long run on real data, over that of the short runs
+  /// that the fit sees.
   ByMmaKind sustained_of;
   std::array<FormatParameters, kGemmFormatCount> formats;
   std::array<std::array<EngineParameters, kGemmFormatCount>, kGemmEngineCount> engines;

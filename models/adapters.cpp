@@ -24,7 +24,8 @@ bool is_gemm_of_activations(const NetworkGraph& graph, const Op& op) {
   });
 }
 
-/// Ops between the GEMMs of a layer and its attention: they rearrange, turn or scale what they read.
+/// Ops between the GEMMs of a layer and its attention: they rearrange, turn or scale what they
+/// read.
 bool leads_on(const Op& op) {
   switch (op.kind) {
     case OpKind::Reshape:

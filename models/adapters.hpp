@@ -15,24 +15,26 @@ enum class AdapterTargets {
 [[nodiscard]] std::string_view to_string(AdapterTargets targets);  ///< "attention", "linear"
 [[nodiscard]] std::optional<AdapterTargets> find_adapter_targets(std::string_view name);
 
-/// Fine-tuning by low-rank adapters (LoRA; Hu et al., arXiv 2106.09685, section 4.1): the network's weights W stay as they
-/// are, y = W x + s B A x, and A (rank x inputs) and B (outputs x rank) alone are trained.
+/// Fine-tuning by low-rank adapters (LoRA; Hu et al., arXiv 2106.09685, section 4.1): the network's
+/// weights W stay as they are, y = W x + s B A x, and A (rank x inputs) and B (outputs x rank)
+/// alone are trained.
 struct LowRankAdapters {
   std::int64_t rank = 0;  ///< 0: none, all weights are trained
   AdapterTargets targets = AdapterTargets::Attention;
   [[nodiscard]] bool any() const { return rank > 0; }
 };
 
-/// A forward graph whose weights are constants (TensorRole::Buffer) but for adapters beside its GEMMs: dropout of the
-/// input, two GEMMs, the scale s, and a sum in place of the old result. Ids of tensors stay; new ones follow. Source of
-/// the order of ops: Hugging Face peft, tuners/lora/layer.py.
-/// What belongs to attention is reported by the graph: the last GEMMs before an attention, or before a GEMM of two
-/// activations, and the first behind it.
-/// Throws InputError: a rank below 1 or above 65536; a network in which no GEMM is a target.
+/// A forward graph whose weights are constants (TensorRole::Buffer) but for adapters beside its
+/// GEMMs: dropout of the input, two GEMMs, the scale s, and a sum in place of the old result. Ids
+/// of tensors stay; new ones follow. Source of the order of ops: Hugging Face peft,
+/// tuners/lora/layer.py. What belongs to attention is reported by the graph: the last GEMMs before
+/// an attention, or before a GEMM of two activations, and the first behind it. Throws InputError: a
+/// rank below 1 or above 65536; a network in which no GEMM is a target.
 [[nodiscard]] NetworkGraph add_adapters(const NetworkGraph& forward,
                                         const LowRankAdapters& adapters);
 
-/// States that all weights of a graph but those of adapters, and those named `source`, are constants.
+/// States that all weights of a graph but those of adapters, and those named `source`, are
+/// constants.
 void freeze_all_but_adapters(NetworkGraph& graph, std::string_view source);
 
 /// What names of adapters' tensors contain.

@@ -42,7 +42,8 @@ RankLoad round_robin(const Routing& r, std::int64_t own) {
   return load;
 }
 
-/// Adds `left` pairs, or takes as many away, one from each rank in turn: onto its emptiest expert, off its fullest.
+/// Adds `left` pairs, or takes as many away, one from each rank in turn: onto its emptiest expert,
+/// off its fullest.
 void distribute_over_ranks(std::vector<double>& load, const Routing& r, double left) {
   const auto own = static_cast<std::ptrdiff_t>(load.size()) / static_cast<std::ptrdiff_t>(r.ranks);
   const double most = static_cast<double>(r.tokens), step = left > 0 ? 1 : -1;
@@ -82,8 +83,8 @@ std::vector<double> drawn(const Routing& r, const std::vector<double>& quantiles
   return load;
 }
 
-/// Tokens with an expert among those of one rank, `first` to `last` of all: experts from the fullest on fill the tokens' first choices,
-/// then the second, ...
+/// Tokens with an expert among those of one rank, `first` to `last` of all: experts from the
+/// fullest on fill the tokens' first choices, then the second, ...
 double tokens_of_rank(const std::vector<double>& load, std::int64_t tokens, std::size_t first,
                       std::size_t last) {
   std::vector<std::size_t> order(load.size());

@@ -29,12 +29,15 @@ struct ExpertLoad {
   friend bool operator==(const ExpertLoad&, const ExpertLoad&) = default;
 };
 
-/// Round robin: token t takes experts t + i * stride, stride = ceil(experts / per_token), where tokens >= stride; with fewer, tokens
-/// spread over a stride. Power law: x of each expert by the inverse of its distribution at evenly spaced quantiles in random
-/// order, between 1 and 0.8 tokens (0.01 and 2 where pairs are no more than experts), scaled to all pairs, rounded and cut at the tokens;
-/// what is too many or too few goes to ranks in turn, off their fullest or onto their emptiest expert. Tokens take experts from the
-/// fullest on, one column of choices after the other. The mean over four orders of the rank with most. Seeded: the same numbers every time.
-/// Source: how the tables of data/modern were drawn, its README, section moe, and helper.py of the collector named there.
+/// Round robin: token t takes experts t + i * stride, stride = ceil(experts / per_token), where
+/// tokens >= stride; with fewer, tokens spread over a stride. Power law: x of each expert by the
+/// inverse of its distribution at evenly spaced quantiles in random order, between 1 and 0.8 tokens
+/// (0.01 and 2 where pairs are no more than experts), scaled to all pairs, rounded and cut at the
+/// tokens; what is too many or too few goes to ranks in turn, off their fullest or onto their
+/// emptiest expert. Tokens take experts from the fullest on, one column of choices after the other.
+/// The mean over four orders of the rank with most. Seeded: the same numbers every time. Source:
+/// how the tables of data/modern were drawn, its README, section moe, and helper.py of the
+/// collector named there.
 [[nodiscard]] ExpertLoad expert_load(const Routing& routing);
 
 }  // namespace tracecast

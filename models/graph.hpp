@@ -51,11 +51,11 @@ enum class OpKind {
   ConvTranspose,
   Linear,  ///< y = x W^T + b; inputs: x, weight[, bias]
   MatMul,  ///< batched GEMM of two activations
-  /// softmax(Q K^T) V in one kernel that never stores the scores (FlashAttention); inputs: packed Q K V, or Q, K, V;
-  /// or Q, K, V, mask; outputs: y, one statistic per query and head
+  /// softmax(Q K^T) V in one kernel that never stores the scores (FlashAttention); inputs: packed Q
+  /// K V, or Q, K, V; or Q, K, V, mask; outputs: y, one statistic per query and head
   Attention,
-  /// A recurrence over tokens with one state per sequence and head, chunk by chunk; inputs: what each token brings, then
-  /// weights; output: y
+  /// A recurrence over tokens with one state per sequence and head, chunk by chunk; inputs: what
+  /// each token brings, then weights; output: y
   Scan,
   TopKeys,  ///< which values of a row are greatest; output: 1 or 0 for each; no gradient
   MaxPool,
@@ -76,16 +76,20 @@ enum class OpKind {
   Transpose,
   Reshape,  ///< view: no data moves
   Embedding,
-  EmbeddingBag,  ///< sums of rows of a table; inputs: ids (batch x bag), table; gradient: rows, not a table
+  EmbeddingBag,  ///< sums of rows of a table; inputs: ids (batch x bag), table; gradient: rows, not
+                 ///< a table
   Gather,
   Route,  ///< which tokens each expert of an MoE gets; outputs: gate, then ids of tokens per expert
-  /// Attention over the edges of a graph from sources to destinations, as in graph attention networks; inputs: values of sources, of
-  /// destinations, two vectors that score them, edges; outputs: y, a weight per edge and head
+  /// Attention over the edges of a graph from sources to destinations, as in graph attention
+  /// networks; inputs: values of sources, of destinations, two vectors that score them, edges;
+  /// outputs: y, a weight per edge and head
   EdgeAttention,
-  Sample,  ///< in-neighbours drawn for given nodes; inputs: a Store of edges, nodes; output: an id per edge; no gradient
-  Scatter,    ///< rows written over those of the first input; inputs: rows replaced, ids, new rows
+  Sample,   ///< in-neighbours drawn for given nodes; inputs: a Store of edges, nodes; output: an id
+            ///< per edge; no gradient
+  Scatter,  ///< rows written over those of the first input; inputs: rows replaced, ids, new rows
   Recurrent,  ///< a stack of recurrent layers over all time steps: y, what backward needs, states
-  Routine,  ///< small ops of the program, one after the other, on few values: choosing and matching boxes
+  Routine,  ///< small ops of the program, one after the other, on few values: choosing and matching
+            ///< boxes
   Reduce,
   Resize,
   Cast,
@@ -107,8 +111,9 @@ enum class Pass {
 
 /// A convolution: input N,C,H,W, filter K, C/groups, R, S. Pads may differ at both ends ("same" of
 /// TensorFlow). Output height p = floor((h + pad_top + pad_bottom - dilation_h * (r - 1) - 1) /
-/// stride_h) + 1; width alike. Over volumes h, p, r and stride_h are those of depth times those of height: elements of
-/// input, output and filter, multiply-adds and inputs per output are then what they are.
+/// stride_h) + 1; width alike. Over volumes h, p, r and stride_h are those of depth times those of
+/// height: elements of input, output and filter, multiply-adds and inputs per output are then what
+/// they are.
 struct ConvAttributes {
   std::int64_t n = 1, c = 1, h = 1, w = 1, k = 1, r = 1, s = 1, p = 1, q = 1;
   int stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
@@ -117,7 +122,8 @@ struct ConvAttributes {
   bool has_bias = false;
   bool is_volume =
       false;  ///< over depth, height and width; libraries have fewer algorithms for these
-  /// The network's own code leaves its image with the channels innermost, whatever layout the framework keeps.
+  /// The network's own code leaves its image with the channels innermost, whatever layout the
+  /// framework keeps.
   bool channels_last = false;
   /// Multiply-adds of the direct method: n * k * p * q * (c / groups) * r * s.
   [[nodiscard]] double macs() const;
@@ -160,8 +166,10 @@ struct OptimizerAttributes {
 /// What a recurrent layer computes at each time step.
 enum class CellKind { RnnTanh, RnnRelu, Lstm, Gru };
 [[nodiscard]] std::string_view to_string(CellKind kind);  ///< "rnn_tanh", "lstm" ...
-/// A stack of recurrent layers, as cuDNN and ONNX define them. With G gates (1, LSTM 4, GRU 3), H = hidden, P = output():
-///   per layer and direction: weights G*H x (input of the layer), G*H x P, biases * G*H, and H x P when projected
+/// A stack of recurrent layers, as cuDNN and ONNX define them. With G gates (1, LSTM 4, GRU 3), H =
+/// hidden, P = output():
+///   per layer and direction: weights G*H x (input of the layer), G*H x P, biases * G*H, and H x P
+///   when projected
 /// The first layer reads `input` features, the others directions() * P.
 struct RecurrentAttributes {
   CellKind cell = CellKind::Lstm;
@@ -179,15 +187,16 @@ struct RecurrentAttributes {
   [[nodiscard]] std::int64_t directions() const { return bidirectional ? 2 : 1; }
   /// Features that layer `layer` (from 0) reads.
   [[nodiscard]] std::int64_t input_of(int layer) const;
-  /// Elements per sequence and step that stay in memory for backward besides x and y: gates, and the cell state (LSTM)
-  /// or the recurrent part of the candidate (GRU), and h of all layers but the last.
+  /// Elements per sequence and step that stay in memory for backward besides x and y: gates, and
+  /// the cell state (LSTM) or the recurrent part of the candidate (GRU), and h of all layers but
+  /// the last.
   [[nodiscard]] std::int64_t reserved_per_step() const;
   /// Multiply-adds of the GEMMs: steps * batch * sum over layers and directions of
   /// G*H * (input of the layer + P) + (H * P when projected).
   [[nodiscard]] double macs() const;
 };
-/// Attention of `queries` to `keys` positions per sequence and head; several query heads may share a head of keys and
-/// values.
+/// Attention of `queries` to `keys` positions per sequence and head; several query heads may share
+/// a head of keys and values.
 struct AttentionAttributes {
   std::int64_t batch = 1, heads = 1, kv_heads = 1, queries = 1, keys = 1;
   std::int64_t width = 1;        ///< of a head
@@ -198,8 +207,8 @@ struct AttentionAttributes {
   [[nodiscard]] std::int64_t width_of_values() const {
     return value_width > 0 ? value_width : width;
   }
-  /// Keys per query on average: keys; half of them when causal, window - window^2 / (2 keys) with a window;
-  /// no more than `chosen`.
+  /// Keys per query on average: keys; half of them when causal, window - window^2 / (2 keys) with a
+  /// window; no more than `chosen`.
   [[nodiscard]] double keys_per_query() const;
   /// Scores that are computed: batch * heads * queries * keys per query.
   [[nodiscard]] double scores() const;
@@ -209,21 +218,24 @@ struct AttentionAttributes {
 };
 /// How a state follows from a token's key k, value v and decay a.
 enum class ScanRule {
-  StateSpace,  ///< S = a S + k v^T                  (Mamba 2: Dao and Gu, arXiv 2405.21060, section 6)
+  StateSpace,  ///< S = a S + k v^T                  (Mamba 2: Dao and Gu, arXiv 2405.21060, section
+               ///< 6)
   GatedDelta,  ///< S = a S + b k (v - a k^T S)^T    (Yang et al., arXiv 2412.06464)
 };
 [[nodiscard]] std::string_view to_string(ScanRule rule);
-/// y = q^T S token by token; S is key_width x value_width, one per sequence and head. Heads of a group share q and k.
+/// y = q^T S token by token; S is key_width x value_width, one per sequence and head. Heads of a
+/// group share q and k.
 struct ScanAttributes {
   ScanRule rule = ScanRule::StateSpace;
   std::int64_t batch = 1, tokens = 1, heads = 1, groups = 1, key_width = 1, value_width = 1;
   std::int64_t chunk = 64;  ///< tokens that are multiplied with each other at once
-  /// Multiply-adds of the recurrence itself: 2 (StateSpace) or 3 GEMMs of a state with a vector per token and head.
+  /// Multiply-adds of the recurrence itself: 2 (StateSpace) or 3 GEMMs of a state with a vector per
+  /// token and head.
   [[nodiscard]] double macs() const;
   friend bool operator==(const ScanAttributes&, const ScanAttributes&) = default;
 };
-/// Every destination adds up the values of its edges' sources, each times a softmax over its edges of
-/// leaky_relu(a . source + b . destination), head by head.
+/// Every destination adds up the values of its edges' sources, each times a softmax over its edges
+/// of leaky_relu(a . source + b . destination), head by head.
 struct EdgeAttributes {
   std::int64_t sources = 1, destinations = 1, edges = 1;
   std::int64_t heads = 1, width = 1;  ///< of a head
@@ -233,12 +245,14 @@ struct EdgeAttributes {
 struct TopKeysAttributes {
   std::int64_t rows = 1, cols = 1, chosen = 1;
 };
-/// Ops that work on so few values that only their number counts: the host dispatches them one by one.
+/// Ops that work on so few values that only their number counts: the host dispatches them one by
+/// one.
 struct RoutineAttributes {
   std::int64_t ops = 1;
-  bool waits =
-      false;  ///< the host reads results in between: it starts when the GPU is done, and waits for the end
-  /// Copied while the host waits: to the GPU from the program's own, pageable memory; back into pinned memory.
+  bool waits = false;  ///< the host reads results in between: it starts when the GPU is done, and
+                       ///< waits for the end
+  /// Copied while the host waits: to the GPU from the program's own, pageable memory; back into
+  /// pinned memory.
   std::int64_t fed_bytes = 0, fetched_bytes = 0;
 };
 struct NoAttributes {};
@@ -259,13 +273,14 @@ struct Op {
   std::optional<OpId> forward{};    ///< of backward and update ops: the forward op they belong to
   std::string note{};               ///< of Unknown ops: the operator's name in its file
 };
-/// Note of a slice that all its readers take as it lies, and of a split whose parts they do, whatever the framework.
+/// Note of a slice that all its readers take as it lies, and of a split whose parts they do,
+/// whatever the framework.
 inline constexpr std::string_view kViewNote = "view";
 class NetworkGraph;
 /// What a step's ops take out of stores that no GPU's memory holds: their results.
 [[nodiscard]] Bytes bytes_from_stores(const NetworkGraph& step);
-/// Multiply-adds of an op whose attributes are those of a convolution, GEMM, attention, scan or recurrent layer,
-/// whatever its pass; else 0.
+/// Multiply-adds of an op whose attributes are those of a convolution, GEMM, attention, scan or
+/// recurrent layer, whatever its pass; else 0.
 [[nodiscard]] double macs(const Op& op);
 
 /// A network at one batch size and image size: ops in an executable order over tensors.
@@ -277,7 +292,8 @@ class NetworkGraph {
   std::int64_t batch = 1;  ///< samples in one step on one GPU
   /// Runs as while training, backward ops or not: batch norm takes the batch's statistics.
   bool training_mode = false;
-  /// Of weights that stay as they are while adapters beside them are trained (models/adapters.hpp); tensors of the role Buffer.
+  /// Of weights that stay as they are while adapters beside them are trained (models/adapters.hpp);
+  /// tensors of the role Buffer.
   std::int64_t frozen_parameters = 0;
 
   /// Room for this many; a matter of speed only.
@@ -285,13 +301,15 @@ class NetworkGraph {
   TensorId add_tensor(Tensor tensor);
   /// The id of the op, added. Throws InternalError when the invariant would break.
   OpId add_op(Op op);
-  /// States that a tensor holds integers (ids, masks, indices), for builders that learn it afterwards.
+  /// States that a tensor holds integers (ids, masks, indices), for builders that learn it
+  /// afterwards.
   void set_integer(TensorId id, int bytes);
   /// States of a convolution that its image lies channels last (ConvAttributes).
   void set_channels_last(OpId id);
   /// States that `rows` of a store lie in the GPU's memory.
   void place_store(TensorId id, std::int64_t rows);
-  /// States that a weight is a constant which training leaves alone, for builders that learn it afterwards.
+  /// States that a weight is a constant which training leaves alone, for builders that learn it
+  /// afterwards.
   void set_untrained(TensorId id);
 
   [[nodiscard]] const Tensor& tensor(TensorId id) const { return tensors_[id.index]; }
@@ -304,7 +322,8 @@ class NetworkGraph {
 
   /// Elements of all Weight tensors, and of frozen ones: the published "parameters".
   [[nodiscard]] std::int64_t parameter_count() const;
-  /// Multiply-adds of Conv, ConvTranspose, Linear, MatMul, Attention and Recurrent ops of the forward pass, whole batch.
+  /// Multiply-adds of Conv, ConvTranspose, Linear, MatMul, Attention and Recurrent ops of the
+  /// forward pass, whole batch.
   [[nodiscard]] double forward_macs() const;
 
  private:

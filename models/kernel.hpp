@@ -72,8 +72,8 @@ struct MatrixWork {
   bool by_early_library = false;  ///< FrameworkKernels::early_gemms
   friend bool operator==(const MatrixWork&, const MatrixWork&) = default;
 };
-/// A convolution as one kernel on the tiles of the convolution library; `pass` of the kernel says which of the
-/// three GEMMs it is.
+/// A convolution as one kernel on the tiles of the convolution library; `pass` of the kernel says
+/// which of the three GEMMs it is.
 struct ConvWork {
   ConvAttributes shape;
   double cudnn_version = 99;  ///< of the library whose kernel it is, major.minor; 99 = the newest
@@ -89,27 +89,33 @@ struct StreamWork {
   double elements = 0;                ///< output elements, one thread each
   double operations_per_element = 1;  ///< arithmetic instructions
   double access_efficiency = 1;  ///< share of each memory transaction that is used; 1 = coalesced
-  /// Instructions of any kind besides arithmetic and what every kernel spends: addresses from strides, loops, branches.
+  /// Instructions of any kind besides arithmetic and what every kernel spends: addresses from
+  /// strides, loops, branches.
   double instructions_per_element = 0;
-  /// Atomic additions to what is written, by all threads; neighbours among them add to neighbours there.
+  /// Atomic additions to what is written, by all threads; neighbours among them add to neighbours
+  /// there.
   double additions = 0;
   friend bool operator==(const StreamWork&, const StreamWork&) = default;
 };
-/// `rows` independent reductions over `cols` elements, the data read `passes` times in all (writes included).
+/// `rows` independent reductions over `cols` elements, the data read `passes` times in all (writes
+/// included).
 struct ReductionWork {
   std::int64_t rows = 1, cols = 1;
   double passes = 1;
-  /// Rows are strided through memory (batch norm over NCHW: channels), not contiguous (softmax, layer norm).
+  /// Rows are strided through memory (batch norm over NCHW: channels), not contiguous (softmax,
+  /// layer norm).
   bool strided = false;
-  /// Threads that share a contiguous row: 32 = a warp that keeps it in registers, several rows to a block; fewer: to a warp.
+  /// Threads that share a contiguous row: 32 = a warp that keeps it in registers, several rows to a
+  /// block; fewer: to a warp.
   int row_threads = 128;
   int block_threads = 1024;  ///< of the block that has a strided row
   /// Each thread of that block waits for one element before it loads the next.
   bool element_by_element = false;
   friend bool operator==(const ReductionWork&, const ReductionWork&) = default;
 };
-/// Steps of recurrent layers, one after the other. In each step `cells` layers or directions run at the same time, each a
-/// product of its state with weights of its own and then one elementwise kernel.
+/// Steps of recurrent layers, one after the other. In each step `cells` layers or directions run at
+/// the same time, each a product of its state with weights of its own and then one elementwise
+/// kernel.
 struct RecurrentWork {
   std::int64_t steps = 1, cells = 1;
   MatrixWork gemm;  ///< of one cell and step: m = sequences
@@ -129,8 +135,9 @@ struct AttentionWork {
   bool by_warps = false;  ///< FrameworkKernels::early_attention
   friend bool operator==(const AttentionWork&, const AttentionWork&) = default;
 };
-/// Attention of new tokens in one kernel: blocks of queries pass over the keys, scores stay on the SM. With an engine, the kernels that its
-/// call has around it, too: rotary embedding, write of keys and values into the paged cache.
+/// Attention of new tokens in one kernel: blocks of queries pass over the keys, scores stay on the
+/// SM. With an engine, the kernels that its call has around it, too: rotary embedding, write of
+/// keys and values into the paged cache.
 struct PrefillWork {
   double batch = 1, tokens = 1;  ///< sequences, and new tokens of each
   double keys = 0;               ///< of a sequence where not causal; 0: as many as tokens
@@ -155,7 +162,8 @@ struct PrefillWork {
   std::optional<GemmEngine> engine;  ///< whose kernels; nothing: what engines have in common
   friend bool operator==(const PrefillWork&, const PrefillWork&) = default;
 };
-/// Attention of one new token of each sequence over its paged cache, split over the keys where blocks are few.
+/// Attention of one new token of each sequence over its paged cache, split over the keys where
+/// blocks are few.
 struct DecodeWork {
   double batch = 1, keys = 1;  ///< sequences, and cached tokens of each with the new one
   double heads = 1, kv_heads = 1;
@@ -173,8 +181,8 @@ struct DecodeWork {
   std::optional<GemmEngine> engine;
   friend bool operator==(const DecodeWork&, const DecodeWork&) = default;
 };
-/// A MoE on one rank, from given scores: choice, permutation, quantisation of activations, grouped GEMMs, activation,
-/// weighted sum. No router product, shared experts or communication.
+/// A MoE on one rank, from given scores: choice, permutation, quantisation of activations, grouped
+/// GEMMs, activation, weighted sum. No router product, shared experts or communication.
 struct ExpertsWork {
   ExpertLoad load;
   double tokens = 1, per_token = 1;  ///< of the whole group; experts that a token takes
@@ -182,15 +190,17 @@ struct ExpertsWork {
   double hidden = 1, width = 1;  ///< of a token; of an expert on this rank
   bool gated = true;             ///< two GEMMs in, one out; else one and one
   ExpertFormat format = ExpertFormat::Half;
-  /// Rows of other ranks' experts that a measured call multiplies as well, with weight 0, as if they were one expert's; and rows that it
-  /// multiplied in some of the campaigns which a figure is the median of.
+  /// Rows of other ranks' experts that a measured call multiplies as well, with weight 0, as if
+  /// they were one expert's; and rows that it multiplied in some of the campaigns which a figure is
+  /// the median of.
   double strays = 0, perhaps_strays = 0;
   bool gemms_alone = false;  ///< a measured call without routing, permutation and weighted sum
   std::optional<GemmEngine> engine;
   friend bool operator==(const ExpertsWork&, const ExpertsWork&) = default;
 };
-/// States passed from chunk to chunk of a sequence: `chains` run beside each other, each `steps` steps one after the other.
-/// A step multiplies on tensor cores and reads and writes its share of the kernel's bytes.
+/// States passed from chunk to chunk of a sequence: `chains` run beside each other, each `steps`
+/// steps one after the other. A step multiplies on tensor cores and reads and writes its share of
+/// the kernel's bytes.
 struct ChainWork {
   double chains = 1;
   double steps = 1;
@@ -209,8 +219,8 @@ using Work =
 
 /// One GPU kernel: what it computes and moves, not how long it takes.
 struct Kernel {
-  /// What the kernel does within its op and algorithm: "data_tf", "GEMMs", "bias_add". At most 15 letters when it
-  /// comes from lowering (no allocation); recorded kernels keep their real name.
+  /// What the kernel does within its op and algorithm: "data_tf", "GEMMs", "bias_add". At most 15
+  /// letters when it comes from lowering (no allocation); recorded kernels keep their real name.
   std::string name;
   KernelClass kernel_class = KernelClass::Other;
   Algorithm algorithm = Algorithm::None;
@@ -223,10 +233,11 @@ struct Kernel {
   Bytes read{};     ///< compulsory reads: each operand once
   Bytes written{};  ///< compulsory writes
   Work work;
-  /// Alike kernels one after the other, as loops over images launch them: `work` describes one of them, flops and bytes
-  /// are of all.
+  /// Alike kernels one after the other, as loops over images launch them: `work` describes one of
+  /// them, flops and bytes are of all.
   std::int64_t launches = 1;
-  /// Launches beyond the first that `work` and the figures hold already: steps and streams that are reported together.
+  /// Launches beyond the first that `work` and the figures hold already: steps and streams that are
+  /// reported together.
   double more_launches = 0;
   /// Cells and steps in it that the framework's own loop drives (FrameworkProfile::recurrent_step).
   double driven_steps = 0;
@@ -250,8 +261,8 @@ enum class ChoicePolicy {
   Heuristic,  ///< what cudnnGet...Algorithm recommends without measuring
 };
 
-/// An op with everything that could run for it. Never empty for ops that do work on the GPU; an op that only
-/// renames memory (Reshape) has one candidate without kernels.
+/// An op with everything that could run for it. Never empty for ops that do work on the GPU; an op
+/// that only renames memory (Reshape) has one candidate without kernels.
 struct LoweredOp {
   OpId op;
   std::vector<Candidate> candidates;
@@ -267,8 +278,8 @@ struct LoweredOp {
 /// A whole step, lowered for one framework on one GPU generation; ops in dispatch order.
 struct LoweredStep {
   std::vector<LoweredOp> ops;
-  /// By op: the first one with the same candidates, of which the library chooses alike at the same price; itself where
-  /// none came before. Deep networks repeat their blocks. Empty: nobody looked.
+  /// By op: the first one with the same candidates, of which the library chooses alike at the same
+  /// price; itself where none came before. Deep networks repeat their blocks. Empty: nobody looked.
   std::vector<std::uint32_t> first_alike;
 };
 

@@ -52,9 +52,9 @@ struct Window {
 /// stretches. Throws InputError naming `where` when dimensions disagree.
 [[nodiscard]] Shape broadcast_shape(std::string_view where, const Shape& a, const Shape& b);
 
-/// True when the first output of `op` lives in the memory of its first input: Reshape, what is done in
-/// place, and the gates' gradients of recurrent layers. Such an output costs no memory of its own, and the memory lives until the last reader of
-/// either.
+/// True when the first output of `op` lives in the memory of its first input: Reshape, what is done
+/// in place, and the gates' gradients of recurrent layers. Such an output costs no memory of its
+/// own, and the memory lives until the last reader of either.
 [[nodiscard]] bool shares_memory_with_input(const Op& op);
 
 /// Builds a network graph op by op and infers every output shape. Used by the zoo and by ONNX
@@ -114,7 +114,8 @@ class GraphBuilder {
   /// Appends any op with one new output of `shape`; for what has no function of its own below.
   TensorId append(Op op, Shape output_shape);
 
-  // Convolution. Inputs N,C,H,W (or N,C,W: height 1; N,C,D,H,W: volumes, filters with the cells over depth first).
+  // Convolution. Inputs N,C,H,W (or N,C,W: height 1; N,C,D,H,W: volumes, filters with the cells
+  // over depth first).
   /// weight: K, C/groups, R, S (rank of x); the window's kernel is taken from the weight.
   TensorId conv(std::string name, TensorId x, TensorId weight, std::optional<TensorId> bias,
                 Window window, std::int64_t groups = 1);
@@ -146,14 +147,15 @@ class GraphBuilder {
   TensorId matmul(std::string name, TensorId a, TensorId b, bool transpose_a = false,
                   bool transpose_b = false);
 
-  // Recurrence. x: steps, batch, features. Outputs of the op: y, what backward needs ("reserve"), last h, last c.
-  /// With the weights that the attributes call for, in any grouping (their sizes are not checked); then the
-  /// initial states, when they are not zero.
+  // Recurrence. x: steps, batch, features. Outputs of the op: y, what backward needs ("reserve"),
+  // last h, last c.
+  /// With the weights that the attributes call for, in any grouping (their sizes are not checked);
+  /// then the initial states, when they are not zero.
   RecurrentResult recurrent(std::string name, TensorId x, const RecurrentLayers& layers,
                             std::span<const TensorId> weights,
                             std::span<const TensorId> initial_states = {});
-  /// Weights per layer and direction as in PyTorch: NAME.weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0 (one
-  /// bias: bias_l0), weight_hr_l0; the backward direction's end in `_reverse`.
+  /// Weights per layer and direction as in PyTorch: NAME.weight_ih_l0, weight_hh_l0, bias_ih_l0,
+  /// bias_hh_l0 (one bias: bias_l0), weight_hr_l0; the backward direction's end in `_reverse`.
   RecurrentResult recurrent_layer(std::string name, TensorId x, const RecurrentLayers& layers,
                                   std::span<const TensorId> initial_states = {});
 
@@ -197,7 +199,8 @@ class GraphBuilder {
   /// Training only: outputs y and a mask of one byte per element. Returns y.
   TensorId dropout(std::string name, TensorId x, bool in_place = false);
   TensorId cast(std::string name, TensorId x, bool to_integer, int integer_bytes = 8);
-  /// To 32 bits in a network that runs in 16, and back. What ops make of wide tensors is wide, as types promote.
+  /// To 32 bits in a network that runs in 16, and back. What ops make of wide tensors is wide, as
+  /// types promote.
   TensorId upcast(std::string name, TensorId x);
   TensorId low_precision(std::string name, TensorId x);
 
@@ -207,7 +210,8 @@ class GraphBuilder {
                               std::span<const std::int64_t> sizes);
   /// Any box or strided selection: no dimension of `output_shape` exceeds that of x.
   TensorId slice(std::string name, TensorId x, Shape output_shape);
-  /// The same where all readers take it as it lies: where a framework's slices are views, no data moves.
+  /// The same where all readers take it as it lies: where a framework's slices are views, no data
+  /// moves.
   TensorId slice_view(std::string name, TensorId x, Shape output_shape);
   TensorId pad(std::string name, TensorId x, std::span<const std::int64_t> before,
                std::span<const std::int64_t> after);
@@ -224,22 +228,25 @@ class GraphBuilder {
   /// ids: batch x bag; output: batch x width, each the sum of a bag's rows (PyTorch's EmbeddingBag,
   /// mode "sum"). The table's gradient is sparse: one row per id.
   TensorId embedding_bag(std::string name, TensorId ids, TensorId table);
-  /// An MoE's routing: every token goes to its `per_token` most probable experts, at most `capacity` tokens of a
-  /// sequence to each. probabilities: batch, tokens, experts. Which tokens those are depends on the data; all
-  /// experts are taken to get their even share, or their capacity where that is less.
+  /// An MoE's routing: every token goes to its `per_token` most probable experts, at most
+  /// `capacity` tokens of a sequence to each. probabilities: batch, tokens, experts. Which tokens
+  /// those are depends on the data; all experts are taken to get their even share, or their
+  /// capacity where that is less.
   struct Routing {
     TensorId gate;                 ///< batch, tokens, 1: probability of the chosen experts
     std::vector<TensorId> tokens;  ///< per expert: ids of its tokens among all batch * tokens
   };
   Routing route(std::string name, TensorId probabilities, std::int64_t capacity,
                 std::int64_t per_token = 1);
-  /// Rows of a data set, or edges of its graph, each of integers of so many bytes: more than a GPU holds.
+  /// Rows of a data set, or edges of its graph, each of integers of so many bytes: more than a GPU
+  /// holds.
   TensorId store(std::string name, Shape shape, int bytes);
   /// Rows of a store by their ids, as they are stored.
   TensorId stored_rows(std::string name, TensorId store, TensorId ids);
   /// `count` in-neighbours of `nodes` destinations, drawn from a store of edges.
   TensorId sample(std::string name, TensorId edges, std::int64_t nodes, std::int64_t count);
-  /// sources, destinations: nodes x (heads * width); scores: two vectors of that width; edges: an id each.
+  /// sources, destinations: nodes x (heads * width); scores: two vectors of that width; edges: an
+  /// id each.
   TensorId edge_attention(std::string name, TensorId sources, TensorId destinations,
                           TensorId scores, TensorId edges, std::int64_t heads);
   /// Small ops of the program on `inputs`, without a gradient; what they give is left out.

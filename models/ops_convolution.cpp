@@ -10,8 +10,8 @@ using namespace shape_checks;
 
 namespace {
 
-/// Window, pads and sizes of a convolution whose image side is `image` and whose filter side has `small.c` channels on
-/// as many places as `small` has.
+/// Window, pads and sizes of a convolution whose image side is `image` and whose filter side has
+/// `small.c` channels on as many places as `small` has.
 ConvAttributes conv_attributes(std::string_view name, std::size_t rank, const Image& image,
                                const Image& small, const Window& window, std::int64_t groups,
                                bool has_bias) {

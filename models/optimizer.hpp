@@ -11,8 +11,8 @@ enum class OptimizerKind {
   Momentum,  ///< v = mu * v + g, w -= lr * v; one state
   Adam,      ///< two moments (Kingma and Ba, arXiv 1412.6980); two states
   AdamW,  ///< Adam, weights decayed beside it (Loshchilov and Hutter, arXiv 1711.05101); two states
-  /// Adam's direction with decay, each weight tensor's step scaled by |w| / |direction| (You et al., arXiv 1904.00962,
-  /// algorithm 2); two states
+  /// Adam's direction with decay, each weight tensor's step scaled by |w| / |direction| (You et
+  /// al., arXiv 1904.00962, algorithm 2); two states
   Lamb,
   Adagrad,   ///< sum of squares (Duchi et al., JMLR 12, 2011); one state
   RmsProp,   ///< mean square and momentum (Tieleman and Hinton, 2012); two states
@@ -24,9 +24,11 @@ enum class OptimizerKind {
 [[nodiscard]] std::vector<std::string> optimizer_names();
 /// Tensors of the weight's size that it keeps besides weight and gradient.
 [[nodiscard]] int state_count(OptimizerKind kind);
-/// Tensors of the weight's size that one update reads and writes in as few passes as the rule allows, gradient read:
+/// Tensors of the weight's size that one update reads and writes in as few passes as the rule
+/// allows, gradient read:
 ///   3 + 2 states: gradient, weight and states read, weight and states written
-///   LAMB 12: norm of the weight (1); direction from gradient, weight, moments, with new moments (4 + 3); its norm (1);
+///   LAMB 12: norm of the weight (1); direction from gradient, weight, moments, with new moments (4
+///   + 3); its norm (1);
 ///     the step (2 + 1). Source: NVIDIA apex, csrc/multi_tensor_lamb.cu
 ///   none 0
 [[nodiscard]] double update_accesses(OptimizerKind kind);

@@ -15,8 +15,9 @@ struct ReplayCollective {
   std::optional<Collective> kind;
   std::uint64_t bytes = 0;  ///< of one rank's buffer, the larger of in and out; 0 = not recorded
   std::int64_t ranks = 0;   ///< in its group; 0 = not recorded
-  /// By rank that takes part: the task that ends when its kernel begins, and the kernel, which moves data when all have
-  /// begun. A kernel without counterparts has no arrival (kNoTask), and its duration holds the waiting.
+  /// By rank that takes part: the task that ends when its kernel begins, and the kernel, which
+  /// moves data when all have begun. A kernel without counterparts has no arrival (kNoTask), and
+  /// its duration holds the waiting.
   struct Part {
     std::uint32_t arrival = 0, kernel = 0;
   };
@@ -32,8 +33,8 @@ struct ReplayRank {
   std::uint32_t first_step = 0, end_step = 0;
 };
 
-/// Tasks of all ranks in one program. When ranks begin their recordings at different moments, those that begin later have
-/// a task of so much host work before everything else.
+/// Tasks of all ranks in one program. When ranks begin their recordings at different moments, those
+/// that begin later have a task of so much host work before everything else.
 struct RanksProgram {
   ReplayProgram program;
   std::vector<ReplayRank> ranks;

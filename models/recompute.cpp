@@ -169,7 +169,8 @@ class Segmentation {
     return kept;
   }
 
-  /// What is kept plus the greatest segment once it is computed again. The last one is kept as it is.
+  /// What is kept plus the greatest segment once it is computed again. The last one is kept as it
+  /// is.
   [[nodiscard]] double peak_of(const std::vector<std::uint32_t>& cuts) const {
     const std::vector<bool> kept = kept_with(cuts);
     const std::uint32_t last_segment = cuts.empty() ? 0 : cuts.back();

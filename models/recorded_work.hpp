@@ -7,8 +7,9 @@
 #include "models/kernel.hpp"
 #include "sim/base/units.hpp"
 
-/// Kernels and copies of a recording, as far as the recording tells what they compute: enough to say how long the same
-/// work takes on another GPU (sim/cost/transfer.hpp). Readers of recordings make it (traces/transfer/recorded_work.hpp).
+/// Kernels and copies of a recording, as far as the recording tells what they compute: enough to
+/// say how long the same work takes on another GPU (sim/cost/transfer.hpp). Readers of recordings
+/// make it (traces/transfer/recorded_work.hpp).
 namespace tracecast {
 
 /// How a kernel was launched; 0 = not recorded.

@@ -6,9 +6,10 @@
 #include "models/kernel.hpp"
 #include "models/launch_queue.hpp"
 
-/// A recorded job as work to be done again: how long each piece takes and what it waits for. When anything ran is not
-/// in here, so nothing but the dependencies can put it back in place. Readers of recordings make it
-/// (traces/replay/program.hpp); the simulator runs it (sim/replay/replay.hpp).
+/// A recorded job as work to be done again: how long each piece takes and what it waits for. When
+/// anything ran is not in here, so nothing but the dependencies can put it back in place. Readers
+/// of recordings make it (traces/replay/program.hpp); the simulator runs it
+/// (sim/replay/replay.hpp).
 namespace tracecast {
 
 enum class ReplayWork : std::uint8_t {
@@ -43,7 +44,8 @@ struct ReplayTask {
 };
 
 enum class ReplayReason : std::uint8_t {
-  Launch,  ///< GPU work begins after the host reached the launching call; the lag is the launch latency
+  Launch,   ///< GPU work begins after the host reached the launching call; the lag is the launch
+            ///< latency
   Stream,   ///< work in one stream runs in order; the lag is what lies between two pieces of work
   Event,    ///< a stream waits for an event of another stream
   Wait,     ///< the host waits for GPU work; the lag is what the call takes to return
@@ -75,8 +77,8 @@ struct ReplayLaunch {
   std::int64_t lag_ns = 0;  ///< from the end of the work that makes room for this launch
   friend bool operator==(const ReplayLaunch&, const ReplayLaunch&) = default;
 };
-/// Launches of one context, in order: the one of index i waits for the work of i - depth. Of the recorded ones the
-/// program's dependencies say so (ReplayReason::Queue).
+/// Launches of one context, in order: the one of index i waits for the work of i - depth. Of the
+/// recorded ones the program's dependencies say so (ReplayReason::Queue).
 struct ReplayQueue {
   std::uint32_t depth = kLaunchQueue;
   std::vector<ReplayLaunch> launches;
@@ -88,7 +90,8 @@ struct ReplayRound {
   static constexpr std::uint32_t kNoStep = UINT32_MAX;
   std::vector<std::uint32_t>
       step;  ///< by task: index of the step it is of, or kNoStep; empty: no step is marked
-  /// Of a round (`after`) on the round before it (`before`). Dependencies within a round are those of the recorded one.
+  /// Of a round (`after`) on the round before it (`before`). Dependencies within a round are those
+  /// of the recorded one.
   std::vector<ReplayDependency> on_last_round;
   friend bool operator==(const ReplayRound&, const ReplayRound&) = default;
 };

@@ -66,7 +66,8 @@ inline Shape image_shape(std::size_t rank, const Image& image) {
   return rank == 3 ? Shape{n, c, w} : rank == 5 ? Shape{n, c, d, h, w} : Shape{n, c, h, w};
 }
 
-/// What a window leaves of an image, with `channels` channels. Throws InputError naming `where`: see window_count.
+/// What a window leaves of an image, with `channels` channels. Throws InputError naming `where`:
+/// see window_count.
 inline Image slide(std::string_view where, const Image& image, const Window& window,
                    std::int64_t channels, bool ceil_mode = false) {
   const Pads& pads = window.pads;

@@ -5,8 +5,8 @@
 
 #include "models/kernel.hpp"
 
-/// What ran when, in a simulation or a replay: what a trace viewer shows. Writers of trace formats take it
-/// (traces/chrome/writer.hpp).
+/// What ran when, in a simulation or a replay: what a trace viewer shows. Writers of trace formats
+/// take it (traces/chrome/writer.hpp).
 namespace tracecast {
 
 struct TimelineTrack {
@@ -52,9 +52,10 @@ struct Timeline {
   std::vector<TimelineFlow> flows;
 };
 
-/// What is wrong with a timeline, one line each; empty when it is sound: slices name tracks and texts that exist, begin
-/// at or after zero and do not end before they begin; on one track every two lie apart or one within the other (unless it runs side by side); tracks
-/// are told apart by kind, device and number; arrows join slices that exist, and the second one does not begin before
+/// What is wrong with a timeline, one line each; empty when it is sound: slices name tracks and
+/// texts that exist, begin at or after zero and do not end before they begin; on one track every
+/// two lie apart or one within the other (unless it runs side by side); tracks are told apart by
+/// kind, device and number; arrows join slices that exist, and the second one does not begin before
 /// the first. At most ten lines.
 [[nodiscard]] std::vector<std::string> find_faults(const Timeline& timeline);
 

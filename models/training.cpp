@@ -128,8 +128,8 @@ class Backward {
     TensorId logits, log_probabilities, labels;
   };
 
-  /// A tensor needs a gradient when a weight lies behind it, or an input that is to be differentiated; integers
-  /// never do.
+  /// A tensor needs a gradient when a weight lies behind it, or an input that is to be
+  /// differentiated; integers never do.
   void mark_what_needs_gradients() {
     needs_gradient_.resize(graph_.tensors().size());
     for (std::size_t i = 0; i < needs_gradient_.size(); ++i) {
@@ -466,8 +466,8 @@ class Backward {
     }
   }
 
-  /// Back through time: the gates' gradients in place of the gates, then dX and those of the initial states; then all
-  /// weight gradients at once.
+  /// Back through time: the gates' gradients in place of the gates, then dX and those of the
+  /// initial states; then all weight gradients at once.
   void recurrent(OpId id, const std::vector<TensorId>& in, const std::vector<TensorId>& out) {
     const TensorId x = in[0], y = out[0], reserve = out[1];
     std::vector<TensorId> reads = {reserve};
@@ -494,8 +494,8 @@ class Backward {
     emit_for_all(weights, id, Pass::BackwardWeights, {x, y, gates});
   }
 
-  /// Picked elements send their gradient back to where they came from; repeated ones (one input: expand,
-  /// tile) sum it.
+  /// Picked elements send their gradient back to where they came from; repeated ones (one input:
+  /// expand, tile) sum it.
   void gather(OpId id, const std::vector<TensorId>& in, TensorId y, TensorId dy) {
     if (in.size() == 1) {
       if (needs_gradient(in[0])) sum_over_copies(in[0], y, dy, id);
@@ -509,8 +509,8 @@ class Backward {
     emit_for_all(in, id, Pass::Backward, std::move(reads));
   }
 
-  /// A row of gradient for every id, as PyTorch's sparse embeddings have it; the update then touches these
-  /// rows alone.
+  /// A row of gradient for every id, as PyTorch's sparse embeddings have it; the update then
+  /// touches these rows alone.
   void embedding_bag(OpId id, const std::vector<TensorId>& in, TensorId dy) {
     const std::int64_t ids = element_count(graph_.tensor(in[0]).shape);
     const TensorId gradient =

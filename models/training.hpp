@@ -11,7 +11,8 @@ struct TrainingOptions {
   /// Each weight's gradient is added in place to the one kept from earlier micro-batches.
   bool adds_gradients = false;
   bool differentiates_input = false;  ///< the gradient of what comes in from outside as well
-  /// Where a tensor has several readers, the first of its gradients is copied, the others are added to the copy.
+  /// Where a tensor has several readers, the first of its gradients is copied, the others are added
+  /// to the copy.
   bool copies_first_gradient = false;
 };
 
@@ -21,11 +22,14 @@ struct TrainingOptions {
 ///
 /// What backward ops read is what has to stay in memory until then:
 /// - Conv, Linear: BackwardData: dY, W -> dX; BackwardWeights: X, dY -> dW[, dbias]
-/// - Recurrent: BackwardData: reserve, dY and dstates, weights -> gates' gradients (in the reserve's place), dX;
+/// - Recurrent: BackwardData: reserve, dY and dstates, weights -> gates' gradients (in the
+/// reserve's place), dX;
 ///   BackwardWeights: X, Y, gates' gradients -> all weight gradients
 /// - MatMul: one GEMM per operand (BackwardWeights where the operand is a weight)
-/// - Attention: Q, K, V, Y, the statistics, dY -> gradients of the inputs, the scores computed again
-/// - Scan: all that the forward op read, dY -> gradients of it, states computed again; TopKeys: none
+/// - Attention: Q, K, V, Y, the statistics, dY -> gradients of the inputs, the scores computed
+/// again
+/// - Scan: all that the forward op read, dY -> gradients of it, states computed again; TopKeys:
+/// none
 /// - BatchNorm, LayerNorm, InstanceNorm, GroupNorm: X, dY, scale -> dX, dscale, dbias
 /// - Lrn and MaxPool: X, Y, dY -> dX (cuDNN's pooling: no tensor of indices)
 /// - Activation: Y, dY where the derivative follows from the result (relu, sigmoid ...) or the op
@@ -34,8 +38,10 @@ struct TrainingOptions {
 ///   broadcasting stretched gets its gradient from a Reduce
 /// - AvgPool, Transpose, Reshape, Resize, Cast, sums and means: dY
 /// - Softmax: Y, dY; Dropout: dY, mask; Embedding: ids, dY
-/// - EmbeddingBag: ids, dY -> one row of gradient per id (sparse); the update touches these rows alone
-/// - Route: probabilities, gate, its gradient; Scatter: ids, dY -> a copy without the rows written over,
+/// - EmbeddingBag: ids, dY -> one row of gradient per id (sparse); the update touches these rows
+/// alone
+/// - Route: probabilities, gate, its gradient; Scatter: ids, dY -> a copy without the rows written
+/// over,
 ///   and a Slice of those
 /// - Gather: indices, dY; of one input (expand, tile) a Reduce over the copies
 /// - Concat: one Slice per input; Split: a Concat; Slice: a Pad; Pad: a Slice

@@ -37,7 +37,8 @@ struct LayerResult {
 /// The ops of one Recurrent op, in a graph under construction.
 class Loop {
  public:
-  /// `cells`: of every layer and direction; filled here unless an earlier op with the same weights has done so.
+  /// `cells`: of every layer and direction; filled here unless an earlier op with the same weights
+  /// has done so.
   Loop(GraphBuilder& builder, const Op& op, std::vector<Cell>& cells)
       : b_(builder),
         name_(op.name),

@@ -18,8 +18,9 @@
 
 namespace {
 
-/// The heap in pages of 2 MB where the kernel has them (transparent_hugepage: madvise or always), and kept until the end: a third of a
-/// prediction's time went into first touches of small pages (llama2_70b 46 ms of CPU, 31 so).
+/// The heap in pages of 2 MB where the kernel has them (transparent_hugepage: madvise or always),
+/// and kept until the end: a third of a prediction's time went into first touches of small pages
+/// (llama2_70b 46 ms of CPU, 31 so).
 void ask_for_large_pages() {
 #ifdef __GLIBC__
   constexpr int kReserved = 64 << 20, kLargestFromHeap = 32 << 20;  // of addresses, not of memory

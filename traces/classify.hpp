@@ -8,7 +8,8 @@
 
 namespace tracecast::traces {
 
-/// Who launched what on the GPU: the joins over correlation, External id and time that readers of a Trace need.
+/// Who launched what on the GPU: the joins over correlation, External id and time that readers of a
+/// Trace need.
 class LaunchIndex {
  public:
   explicit LaunchIndex(const Trace& trace);
@@ -16,8 +17,8 @@ class LaunchIndex {
   static constexpr std::uint32_t kNone = 0xFFFFFFFF;
   /// Index into `calls` of the call with this correlation, or kNone.
   [[nodiscard]] std::uint32_t call_of(std::uint32_t correlation) const;
-  /// Index into `ops` of the operator that launched GPU work: by its External id, else the innermost operator around the
-  /// launching call on its thread. kNone when neither is recorded.
+  /// Index into `ops` of the operator that launched GPU work: by its External id, else the
+  /// innermost operator around the launching call on its thread. kNone when neither is recorded.
   [[nodiscard]] std::uint32_t op_of(std::uint32_t external_id, std::uint32_t correlation) const;
 
  private:
@@ -34,10 +35,11 @@ class LaunchIndex {
       parents_;  ///< of each entry above: its position's enclosing position
 };
 
-/// What each kernel does, from its name and from who launched it: GEMMs and layout changes launched by a convolution
-/// operator are part of that convolution and of the algorithm that its other kernels name (a convolution that is nothing
-/// but a GEMM is an explicit GEMM), GEMMs of a batched operator are batched, elementwise work and sums within
-/// "Optimizer.step" belong to the optimizer, and so on. One entry per kernel of the trace.
+/// What each kernel does, from its name and from who launched it: GEMMs and layout changes launched
+/// by a convolution operator are part of that convolution and of the algorithm that its other
+/// kernels name (a convolution that is nothing but a GEMM is an explicit GEMM), GEMMs of a batched
+/// operator are batched, elementwise work and sums within "Optimizer.step" belong to the optimizer,
+/// and so on. One entry per kernel of the trace.
 [[nodiscard]] std::vector<KernelNameInfo> classify_kernels(const Trace& trace,
                                                            const KernelNames& names,
                                                            const LaunchIndex& launches);

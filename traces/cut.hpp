@@ -6,8 +6,9 @@
 
 namespace tracecast::traces {
 
-/// Keeps those records of a trace that lie within `range` in part or whole; records without times stay, collectives whose
-/// kernel went go with it. Times are since Trace::epoch_ns and stay what they are.
+/// Keeps those records of a trace that lie within `range` in part or whole; records without times
+/// stay, collectives whose kernel went go with it. Times are since Trace::epoch_ns and stay what
+/// they are.
 void cut(Trace& trace, const Span& range);
 
 /// From the earliest begin to the latest end of all records that have times; nothing when none has.

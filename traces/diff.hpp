@@ -20,8 +20,8 @@ struct Change {
   [[nodiscard]] bool vanished() const { return b.count == 0; }
 };
 
-/// What two recordings spend their time on, side by side. Each list: everything that occurs in one of them, by absolute
-/// difference of time, the largest first; equals by name.
+/// What two recordings spend their time on, side by side. Each list: everything that occurs in one
+/// of them, by absolute difference of time, the largest first; equals by name.
 struct Diff {
   Summary a, b;  ///< all ranks of each together
   std::vector<Change> classes;
@@ -32,8 +32,8 @@ struct Diff {
   std::vector<Change> idle;        ///< of the first rank's GPU, by cause
 };
 
-/// Compares two recordings of any formats, all ranks of each together. Both have one trace at least, as
-/// read_recording gives them. Pure.
+/// Compares two recordings of any formats, all ranks of each together. Both have one trace at
+/// least, as read_recording gives them. Pure.
 [[nodiscard]] Diff diff(const Recording& a, const Recording& b, const KernelNames& names);
 
 }  // namespace tracecast::traces

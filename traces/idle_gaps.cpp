@@ -7,8 +7,9 @@
 namespace tracecast::traces {
 namespace {
 
-/// Calls that return when the GPU has done something: synchronisation, and copies that are not asynchronous or go to
-/// pageable memory (they look alike; a short call does not cover the begin of a gap).
+/// Calls that return when the GPU has done something: synchronisation, and copies that are not
+/// asynchronous or go to pageable memory (they look alike; a short call does not cover the begin of
+/// a gap).
 bool may_wait(std::string_view call) {
   return contains(call, "Synchronize") || contains(call, "Memcpy");
 }

@@ -27,10 +27,10 @@ using IdleTimes = std::array<Tally, kIdleCauseCount>;
 
 /// The gaps (counted and summed) between stretches of GPU work, each charged in whole to one cause.
 ///   late = from the gap's begin to the begin of the call that launched the work which ends the gap
-/// late <= 0: Queue. Else the host was late. Input: at least half of `late` was data loading. Sync: the host was within a
-/// call that waits for the GPU as the gap began. Communication: at least half of `late` was a collective's call. Launch:
-/// operators or calls are recorded for at least half of it. Otherwise Unrecorded. A rule of thumb: a gap with two causes
-/// goes to the first of these.
+/// late <= 0: Queue. Else the host was late. Input: at least half of `late` was data loading. Sync:
+/// the host was within a call that waits for the GPU as the gap began. Communication: at least half
+/// of `late` was a collective's call. Launch: operators or calls are recorded for at least half of
+/// it. Otherwise Unrecorded. A rule of thumb: a gap with two causes goes to the first of these.
 [[nodiscard]] IdleTimes idle_times(const Trace& trace, const LaunchIndex& launches,
                                    const Intervals& gpu_work);
 

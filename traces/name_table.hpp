@@ -10,8 +10,8 @@ namespace tracecast::traces {
 
 using NameId = Id<struct NameTag>;
 
-/// Texts that records share: each is kept once and named by a number. Number 0 is the empty text. Views into the table
-/// stay valid as long as the table does.
+/// Texts that records share: each is kept once and named by a number. Number 0 is the empty text.
+/// Views into the table stay valid as long as the table does.
 class NameTable {
  public:
   NameTable();

@@ -58,7 +58,8 @@ enum class Format {
   Unknown
 };
 
-/// Which key of the outermost object says what the document is; Kineto when the head is too short to tell.
+/// Which key of the outermost object says what the document is; Kineto when the head is too short
+/// to tell.
 Format json_format(std::string_view head, bool is_whole, const std::string& name) {
   MemorySource source(head);
   JsonScanner json(source, name);
@@ -100,7 +101,8 @@ Recording of_one(Trace trace) {
   return recording;
 }
 
-/// Reads what the source holds; no traces when it is of no format that can be read one byte after the other.
+/// Reads what the source holds; no traces when it is of no format that can be read one byte after
+/// the other.
 Recording read_as(Format format, ByteSource& source, const std::string& name) {
   switch (format) {
     case Format::Kineto:
@@ -125,7 +127,8 @@ Recording read_as(Format format, ByteSource& source, const std::string& name) {
   return {};
 }
 
-/// The traces of an archive's members, packed or not, in folders or not. What is none (licences, settings) is counted.
+/// The traces of an archive's members, packed or not, in folders or not. What is none (licences,
+/// settings) is counted.
 class ArchiveReader {
  public:
   ArchiveReader(ByteSource& source, std::string name)

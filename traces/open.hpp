@@ -11,9 +11,9 @@ namespace tracecast::traces {
 /// - what nvprof prints, text or CSV,
 /// - a list of kernels with durations, CSV,
 /// - an SQLite export of Nsight Systems.
-/// All but the last may be gzip. Members of an archive that are no traces are counted in the first one.
-/// Throws InputError: absent, damaged, of no known format (the line says which are known), or beyond the bounds that
-/// README.md states.
+/// All but the last may be gzip. Members of an archive that are no traces are counted in the first
+/// one. Throws InputError: absent, damaged, of no known format (the line says which are known), or
+/// beyond the bounds that README.md states.
 [[nodiscard]] Recording read_recording(const std::filesystem::path& path);
 
 }  // namespace tracecast::traces

@@ -155,7 +155,8 @@ void measure_concurrency(const Trace& trace, Summary& summary) {
   }
 }
 
-/// Kernels that end after one of their own stream that began later: wrong durations, or streams that were merged.
+/// Kernels that end after one of their own stream that began later: wrong durations, or streams
+/// that were merged.
 void find_overruns(const Trace& trace, Summary& summary) {
   const Kernels& kernels = trace.kernels;
   std::vector<std::vector<std::uint32_t>> streams(trace.streams.size());

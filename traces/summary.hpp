@@ -68,9 +68,10 @@ struct CollectiveTime {
   std::int64_t elements = 0;  ///< sum of the larger of in and out, where recorded
 };
 
-/// What one trace says. Where a profile holds sums or graph nodes in place of records, counts and times by class and by
-/// name come from those, and what needs single records (span, busy time, concurrency, gaps) is zero. Of metrics, which
-/// have no times, the invocations of the first one count as kernels.
+/// What one trace says. Where a profile holds sums or graph nodes in place of records, counts and
+/// times by class and by name come from those, and what needs single records (span, busy time,
+/// concurrency, gaps) is zero. Of metrics, which have no times, the invocations of the first one
+/// count as kernels.
 struct Summary {
   std::string source, format;
   std::string gpu;  ///< name of the device that ran most kernels; empty = not recorded
@@ -89,7 +90,8 @@ struct Summary {
   std::vector<AlgorithmTime> algorithms;  ///< of convolutions, longest first
   std::vector<KernelTime> top_kernels;    ///< longest first, at most 10 names
 
-  /// A stream runs one kernel after the other: kernels recorded as longer than some that began after them in their stream, and these.
+  /// A stream runs one kernel after the other: kernels recorded as longer than some that began
+  /// after them in their stream, and these.
   std::uint64_t overrunning = 0, overrun = 0;
   std::int64_t concurrent_ns = 0;  ///< of the busy time, two or more kernels ran
   std::uint32_t most_concurrent = 0;
@@ -115,8 +117,9 @@ struct Summary {
 
 [[nodiscard]] Summary summarize(const Trace& trace, const KernelNames& names);
 
-/// What the ranks of one recording say together: counts, times by class and lists are sums; steps, span, busy time,
-/// streams and everything about a single clock are the first rank's. Needs one summary at least.
+/// What the ranks of one recording say together: counts, times by class and lists are sums; steps,
+/// span, busy time, streams and everything about a single clock are the first rank's. Needs one
+/// summary at least.
 [[nodiscard]] Summary summarize_ranks(const std::vector<Summary>& ranks);
 
 }  // namespace tracecast::traces

@@ -4,7 +4,8 @@
 
 namespace tracecast::traces {
 
-/// a + b, or the largest number where that is beyond int64: sums over made-up traces must not overflow. Needs a, b >= 0.
+/// a + b, or the largest number where that is beyond int64: sums over made-up traces must not
+/// overflow. Needs a, b >= 0.
 [[nodiscard]] constexpr std::int64_t saturating_sum(std::int64_t a, std::int64_t b) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   return a > kMost - b ? kMost : a + b;

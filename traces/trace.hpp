@@ -10,9 +10,10 @@
 #include "sim/base/ids.hpp"
 #include "traces/name_table.hpp"
 
-/// What a profiler recorded, whatever its format: one struct of arrays for each kind of record, so that millions of
-/// records stay small, and texts, streams, threads and launch geometries kept once. Times are integer nanoseconds:
-/// `begin_ns` since Trace::epoch_ns. Records stand in the order of the file.
+/// What a profiler recorded, whatever its format: one struct of arrays for each kind of record, so
+/// that millions of records stay small, and texts, streams, threads and launch geometries kept
+/// once. Times are integer nanoseconds: `begin_ns` since Trace::epoch_ns. Records stand in the
+/// order of the file.
 namespace tracecast::traces {
 
 using StreamId = Id<struct StreamTag>;      ///< into Trace::streams
@@ -43,7 +44,8 @@ struct Geometry {
   friend auto operator<=>(const Geometry&, const Geometry&) = default;
 };
 
-/// Kernels on the GPU. `correlation` is the launching call's, `op` the External id of the operator (0 = none recorded).
+/// Kernels on the GPU. `correlation` is the launching call's, `op` the External id of the operator
+/// (0 = none recorded).
 struct Kernels {
   std::vector<Span> span;
   std::vector<NameId> name;
@@ -87,7 +89,8 @@ struct Memsets {
   [[nodiscard]] std::size_t size() const { return span.size(); }
 };
 
-/// Calls of the CUDA or HIP runtime and driver on a host thread, and the profiler's own overhead (no correlation).
+/// Calls of the CUDA or HIP runtime and driver on a host thread, and the profiler's own overhead
+/// (no correlation).
 struct Calls {
   std::vector<Span> span;
   std::vector<NameId> name;
@@ -99,7 +102,8 @@ struct Calls {
 
 enum class SyncKind : std::uint8_t { Unknown, Event, StreamWaitEvent, Stream, Context };
 [[nodiscard]] std::string_view to_string(SyncKind kind);
-/// Waiting for the GPU, by the host or (StreamWaitEvent) by a stream. -1 = not recorded or does not apply.
+/// Waiting for the GPU, by the host or (StreamWaitEvent) by a stream. -1 = not recorded or does not
+/// apply.
 struct Syncs {
   std::vector<Span> span;
   std::vector<SyncKind> kind;
@@ -111,7 +115,8 @@ struct Syncs {
   [[nodiscard]] std::size_t size() const { return span.size(); }
 };
 
-/// Operators of the framework on a host thread. Dims, types and values are the texts of the file, name 0 = not recorded.
+/// Operators of the framework on a host thread. Dims, types and values are the texts of the file,
+/// name 0 = not recorded.
 struct Ops {
   std::vector<Span> span;
   std::vector<NameId> name;
@@ -126,7 +131,8 @@ struct Ops {
   [[nodiscard]] std::size_t size() const { return span.size(); }
 };
 
-/// Named stretches: steps, ranges of the program, data loading. On the GPU's side the stream is known, else the thread.
+/// Named stretches: steps, ranges of the program, data loading. On the GPU's side the stream is
+/// known, else the thread.
 struct Marks {
   std::vector<Span> span;
   std::vector<NameId> name;
@@ -148,7 +154,8 @@ struct Collectives {
   [[nodiscard]] std::size_t size() const { return name.size(); }
 };
 
-/// Ends of the arrows from forward to backward operators; two ends with the same id belong together.
+/// Ends of the arrows from forward to backward operators; two ends with the same id belong
+/// together.
 struct ForwardBackward {
   std::vector<std::int64_t> id;
   std::vector<std::int64_t> at_ns;
@@ -157,15 +164,16 @@ struct ForwardBackward {
   [[nodiscard]] std::size_t size() const { return id.size(); }
 };
 
-/// Allocations (bytes > 0) and releases of the framework's allocator. Totals are -1 when not recorded.
+/// Allocations (bytes > 0) and releases of the framework's allocator. Totals are -1 when not
+/// recorded.
 struct Allocations {
   std::vector<std::int64_t> at_ns, bytes, total_allocated, total_reserved;
   std::vector<std::int32_t> device;  ///< -1 = host
   [[nodiscard]] std::size_t size() const { return at_ns.size(); }
 };
 
-/// Sums that a profiler prints instead of records: kernels, copies and memsets of a name ("[CUDA memcpy HtoD]"), or
-/// calls of the API.
+/// Sums that a profiler prints instead of records: kernels, copies and memsets of a name ("[CUDA
+/// memcpy HtoD]"), or calls of the API.
 struct Totals {
   std::vector<NameId> name;
   std::vector<bool> is_call;

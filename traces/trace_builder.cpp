@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::uint64_t kMostRecords = std::uint64_t{64} << 20;
 constexpr std::uint64_t kFreeRecords = 100'000;
-/// Until 2042 since 1970. Twice that, and the distance from the earliest to the latest end, are within int64.
+/// Until 2042 since 1970. Twice that, and the distance from the earliest to the latest end, are
+/// within int64.
 constexpr std::int64_t kLargestUs = std::int64_t{2'300'000'000'000'000};
 
 }  // namespace

@@ -15,8 +15,8 @@ struct Work {
   Tally tally;
 };
 
-/// Everything that kernels, sums, graph nodes and metrics tell about GPU work that is no record of a copy or memset: first
-/// the kernels, in order. `infos`: of each kernel, from classify_kernels.
+/// Everything that kernels, sums, graph nodes and metrics tell about GPU work that is no record of
+/// a copy or memset: first the kernels, in order. `infos`: of each kernel, from classify_kernels.
 [[nodiscard]] std::vector<Work> all_work(const Trace& trace,
                                          const std::vector<KernelNameInfo>& infos,
                                          const KernelNames& names);

@@ -10,8 +10,8 @@ namespace {
 /// Samples from which on the usual clock is known.
 constexpr std::size_t kClockSamples = 8;
 
-/// The SM clock under load of what was accepted so far: the middle one. Without power cap, since a capped board's clock goes
-/// with the kernel.
+/// The SM clock under load of what was accepted so far: the middle one. Without power cap, since a
+/// capped board's clock goes with the kernel.
 class UsualClock {
  public:
   void record(const TimedExperiment& m) {

@@ -56,8 +56,9 @@ struct CollectResult {
   std::string loss;
 };
 
-/// Measures what of the plan is not in the journal yet, in the scheduler's order, and appends each measurement when it is
-/// done. A measurement in the journal is never made again, nor changed. Throws InputError when the journal cannot be written.
+/// Measures what of the plan is not in the journal yet, in the scheduler's order, and appends each
+/// measurement when it is done. A measurement in the journal is never made again, nor changed.
+/// Throws InputError when the journal cannot be written.
 [[nodiscard]] CollectResult collect(Device& device, const Plan& plan, const GpuSpec& gpu,
                                     const CostProfile& profile, Journal& journal,
                                     const CollectOptions& options);

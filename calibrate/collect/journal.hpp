@@ -18,19 +18,20 @@ struct JournalHeader {
   std::string date{};    ///< of the first call: "2026-11-21"
 };
 
-/// One measurement as one line without line break, fields `name=value` between tabs, and the other way round (nothing when
-/// a field is missing or malformed). Numbers keep every bit; tabs, line breaks and control characters in texts become
-/// blanks. Writing what was read gives the same line.
+/// One measurement as one line without line break, fields `name=value` between tabs, and the other
+/// way round (nothing when a field is missing or malformed). Numbers keep every bit; tabs, line
+/// breaks and control characters in texts become blanks. Writing what was read gives the same line.
 [[nodiscard]] std::string to_line(const TimedExperiment& measurement);
 [[nodiscard]] std::optional<TimedExperiment> parse_line(std::string_view line);
 
-/// The measurements of one calibration on disk: a line each, appended and flushed when its measurement is done, ended by the
-/// CRC-32 of what stands before. A line that does not match its sum (torn by a crash) is dropped when the journal is opened
-/// again, so that its measurement is made again.
+/// The measurements of one calibration on disk: a line each, appended and flushed when its
+/// measurement is done, ended by the CRC-32 of what stands before. A line that does not match its
+/// sum (torn by a crash) is dropped when the journal is opened again, so that its measurement is
+/// made again.
 class Journal {
  public:
-  /// Opens the journal at `path`, or makes one. Throws InputError: a place that cannot be written, not a journal, of another
-  /// plan or device, in use by another process, over 256 MiB.
+  /// Opens the journal at `path`, or makes one. Throws InputError: a place that cannot be written,
+  /// not a journal, of another plan or device, in use by another process, over 256 MiB.
   Journal(const std::filesystem::path& path, const JournalHeader& header);
   ~Journal();
   Journal(const Journal&) = delete;

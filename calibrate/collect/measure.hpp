@@ -45,11 +45,15 @@ struct TimedExperiment {
 };
 
 /// Times one experiment:
-///   1. one warm-up and `first_repetitions`; their median is the burst figure (after `pause` when `sustained`);
-///   2. `sustained`: load for `sustain`; then repetitions until both `busy` and `target_error` are reached, or
+///   1. one warm-up and `first_repetitions`; their median is the burst figure (after `pause` when
+///   `sustained`);
+///   2. `sustained`: load for `sustain`; then repetitions until both `busy` and `target_error` are
+///   reached, or
 ///      `most_repetitions` or `most_time`;
-///   3. spoiled (ThrottleReasons::spoils in any sample, or an SM clock under load below slow_clock * usual_clock without the
-///      board's power cap as the reason): cool down, or warm up longer where only the clock was low, and again.
+///   3. spoiled (ThrottleReasons::spoils in any sample, or an SM clock under load below slow_clock
+///   * usual_clock without the
+///      board's power cap as the reason): cool down, or warm up longer where only the clock was
+///      low, and again.
 /// A power cap does not spoil: what the board sustains under it is what we want to know.
 [[nodiscard]] TimedExperiment measure(Device& device, const Experiment& experiment, bool sustained,
                                       const SamplingRules& rules, std::optional<Hertz> usual_clock);

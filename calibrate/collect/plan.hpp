@@ -26,11 +26,12 @@ struct Plan {
   std::string hash;                            ///< of size and experiments, 16 hexadecimal digits
 };
 
-/// The plan for a device: number formats that its generation has, convolution algorithms that its library offers, shapes that
-/// fit into a quarter of its memory. Shapes are spread evenly over the logarithms of their sizes by Halton's sequence
-/// (J. H. Halton, Numer. Math. 2, 1960), each size rounded: three in four to a multiple of 8 as networks have them, one in
-/// four not. One repetition is bounded: 4e11 operations in fp32 (a tenth of a second at 4 TFLOP/s), 2e12 in other formats, and 1 GB.
-/// Same device, same plan.
+/// The plan for a device: number formats that its generation has, convolution algorithms that its
+/// library offers, shapes that fit into a quarter of its memory. Shapes are spread evenly over the
+/// logarithms of their sizes by Halton's sequence (J. H. Halton, Numer. Math. 2, 1960), each size
+/// rounded: three in four to a multiple of 8 as networks have them, one in four not. One repetition
+/// is bounded: 4e11 operations in fp32 (a tenth of a second at 4 TFLOP/s), 2e12 in other formats,
+/// and 1 GB. Same device, same plan.
 [[nodiscard]] Plan make_plan(Device& device, PlanSize size);
 
 }  // namespace tracecast::calibrate

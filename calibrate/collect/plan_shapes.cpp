@@ -10,7 +10,8 @@
 namespace tracecast::calibrate {
 namespace {
 
-/// Radical inverse of i + 1 in the prime of a dimension: one coordinate of Halton's sequence, in (0, 1).
+/// Radical inverse of i + 1 in the prime of a dimension: one coordinate of Halton's sequence, in
+/// (0, 1).
 double halton(std::size_t i, std::size_t dimension) {
   constexpr std::array<std::size_t, 8> kPrimes = {2, 3, 5, 7, 11, 13, 17, 19};
   const std::size_t base = kPrimes[dimension];
@@ -27,8 +28,8 @@ class Point {
  public:
   explicit Point(std::size_t i) : i_(i) {}
 
-  /// Between `low` and `high`, even in the logarithm. One point in four keeps it as it is; the others round to a multiple
-  /// of 8 (of 64 from 512 on).
+  /// Between `low` and `high`, even in the logarithm. One point in four keeps it as it is; the
+  /// others round to a multiple of 8 (of 64 from 512 on).
   std::int64_t size(std::int64_t low, std::int64_t high) {
     const std::int64_t raw = plain_size(low, high);
     if (pick(i_, 0, 4) == 0) return raw;

@@ -18,7 +18,8 @@ bool goes_first(const PlannedExperiment& planned) {
   return planned.sustained || class_of(planned.experiment) == ExperimentClass::Launch;
 }
 
-/// Farthest-point order: each member is the one whose least distance to those before it is greatest; the first one stays.
+/// Farthest-point order: each member is the one whose least distance to those before it is
+/// greatest; the first one stays.
 std::vector<std::size_t> distribute(const Plan& plan, std::vector<std::size_t> members) {
   std::vector<std::vector<double>> at;
   at.reserve(members.size());
@@ -42,7 +43,8 @@ std::vector<std::size_t> distribute(const Plan& plan, std::vector<std::size_t> m
   return members;
 }
 
-/// What a class's measurements stray by from the profile's expectation on a GPU that was not measured.
+/// What a class's measurements stray by from the profile's expectation on a GPU that was not
+/// measured.
 double prior_sd_of(ExperimentClass experiment_class, const CostProfile& profile) {
   const auto uncertainty = [&](CostForm form) {
     return std::max(profile.error[static_cast<std::size_t>(form)].spec, 0.05);

@@ -11,16 +11,20 @@
 
 namespace tracecast::calibrate {
 
-/// Decides which experiment of a plan comes next, so that a calibration cut short has spent its time where the fit is least
-/// certain.
+/// Decides which experiment of a plan comes next, so that a calibration cut short has spent its
+/// time where the fit is least certain.
 ///   1. Sustained experiments and launches first, in plan order: every other figure leans on them.
-///   2. Then the class c for which one more measurement takes the most variance off the class's mean error, per second:
+///   2. Then the class c for which one more measurement takes the most variance off the class's
+///   mean error, per second:
 ///        gain = s^2 / ((n + 1) (n + 2)) / cost
-///      n = measured so far; s^2 = (k s0^2 + sum (r - mean r)^2) / (k + n) with r = ln(measured / expected under the profile
-///      so far), s0 = what the profile says of its error on a GPU that was not measured, k = 3 measurements' worth of it;
-///      cost = mean device time of the class's experiments so far, 0.2 s before the first.
-///   3. Within a class, the experiment farthest from all before it (coordinates_of), the first of the plan first.
-/// What comes next depends on the set of what is done alone, so a resumed calibration goes on as it would have.
+///      n = measured so far; s^2 = (k s0^2 + sum (r - mean r)^2) / (k + n) with r = ln(measured /
+///      expected under the profile so far), s0 = what the profile says of its error on a GPU that
+///      was not measured, k = 3 measurements' worth of it; cost = mean device time of the class's
+///      experiments so far, 0.2 s before the first.
+///   3. Within a class, the experiment farthest from all before it (coordinates_of), the first of
+///   the plan first.
+/// What comes next depends on the set of what is done alone, so a resumed calibration goes on as it
+/// would have.
 class Scheduler {
  public:
   /// `plan` must outlive the scheduler.

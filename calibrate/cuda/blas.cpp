@@ -9,7 +9,8 @@
 namespace tracecast::calibrate::cuda {
 namespace {
 
-/// The call's compute type: cudaDataType before cuBLAS 11, cublasComputeType_t since; both are passed as an int.
+/// The call's compute type: cudaDataType before cuBLAS 11, cublasComputeType_t since; both are
+/// passed as an int.
 int compute_type(Precision precision, int version) {
   const bool is_old = version < 11000;
   switch (precision) {
@@ -138,7 +139,8 @@ void Blas::State::run(const Gemm& p, Precision precision, CUdeviceptr a, CUdevic
   const float one = 1, zero = 0;
   const int int_one = 1, int_zero = 0;
   const auto at = [](CUdeviceptr pointer) { return reinterpret_cast<void*>(pointer); };
-  // Before 11, tensor cores must be asked for; since then they are taken where the format has them, and FP32 stays FP32.
+  // Before 11, tensor cores must be asked for; since then they are taken where the format has them,
+  // and FP32 stays FP32.
   const bool wants_tensor_cores = version < 11000 && precision != Precision::Fp32;
   set_math(handle, wants_tensor_cores ? CUBLAS_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH);
   cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;

@@ -17,8 +17,9 @@ class Blas {
   Blas& operator=(const Blas&) = delete;
 
   [[nodiscard]] std::string version() const;  ///< "12.2.5"
-  /// Row-major C = A B is column-major C' = B' A'. Fp32 without TF32; Tf32 on tensor cores; Fp16 and Bf16 with FP32 sums, Int8
-  /// with int32 sums. Throws CannotRun when cuBLAS has no such GEMM (tried once before it returns).
+  /// Row-major C = A B is column-major C' = B' A'. Fp32 without TF32; Tf32 on tensor cores; Fp16
+  /// and Bf16 with FP32 sums, Int8 with int32 sums. Throws CannotRun when cuBLAS has no such GEMM
+  /// (tried once before it returns).
   [[nodiscard]] Operation prepare(const GemmShape& shape, Precision precision);
 
  private:

@@ -39,8 +39,9 @@ struct Optional {
   }
 };
 
-/// Opens the first library of `names` that `make` can use: the newest one may be made for a newer driver or other GPUs. What it
-/// says of the first one that was there, else of what was looked for, stays as the reason.
+/// Opens the first library of `names` that `make` can use: the newest one may be made for a newer
+/// driver or other GPUs. What it says of the first one that was there, else of what was looked for,
+/// stays as the reason.
 template <class Part, class Make>
 void open_first(Optional<Part>& to, const std::vector<std::string>& names, const CudaSearch& search,
                 Make make) {
@@ -238,7 +239,8 @@ class CudaDevice final : public Device {
     }
   }
 
-  /// Enqueues all, and reads the sensors when three quarters have run and the rest keeps the GPU busy.
+  /// Enqueues all, and reads the sensors when three quarters have run and the rest keeps the GPU
+  /// busy.
   template <class Enqueue>
   void enqueue(DeviceRun& run, int repetitions, Enqueue one) {
     const int mark_at = repetitions * 3 / 4;

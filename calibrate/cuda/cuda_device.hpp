@@ -18,9 +18,9 @@ struct NoDevice {
   std::string reason;
 };
 
-/// The GPU of that index (the driver's order), with every CUDA library opened at run time. What only some experiments need
-/// (cuDNN, cuBLAS, NVRTC, NCCL) may be missing: those experiments are then unsupported. NVML and CUPTI may be missing or
-/// refuse: `identity().remarks` says so.
+/// The GPU of that index (the driver's order), with every CUDA library opened at run time. What
+/// only some experiments need (cuDNN, cuBLAS, NVRTC, NCCL) may be missing: those experiments are
+/// then unsupported. NVML and CUPTI may be missing or refuse: `identity().remarks` says so.
 [[nodiscard]] std::variant<std::unique_ptr<Device>, NoDevice> open_cuda_device(
     const CudaSearch& search, int index);
 

@@ -9,8 +9,9 @@ namespace tracecast::calibrate::cuda {
 
 struct DnnState;
 
-/// cuDNN 7 to 9: convolutions by algorithm, pooling, batch norm, and recurrent layers from cuDNN 8 on. Calls and enumerators that we
-/// use are the same in all three; status codes are not, so texts come from the library.
+/// cuDNN 7 to 9: convolutions by algorithm, pooling, batch norm, and recurrent layers from cuDNN 8
+/// on. Calls and enumerators that we use are the same in all three; status codes are not, so texts
+/// come from the library.
 class Dnn {
  public:
   /// Nothing, with `why`, when it cannot be used on this device. `driver` must outlive it.
@@ -20,8 +21,9 @@ class Dnn {
   Dnn& operator=(const Dnn&) = delete;
 
   [[nodiscard]] std::string version() const;  ///< "8.9.2"
-  /// Algorithms that name a workspace of at most a quarter of the memory for the shape, and the heuristic's first among them.
-  /// Gradients' ALGO_0 is reported as ImplicitGemm, ALGO_1 as ImplicitPrecomputedGemm; filter gradients' ALGO_3 is left out.
+  /// Algorithms that name a workspace of at most a quarter of the memory for the shape, and the
+  /// heuristic's first among them. Gradients' ALGO_0 is reported as ImplicitGemm, ALGO_1 as
+  /// ImplicitPrecomputedGemm; filter gradients' ALGO_3 is left out.
   [[nodiscard]] OfferedAlgorithms offered(const ConvolutionShape& shape, Precision precision) const;
   /// Throws CannotRun when cuDNN has no such operation (tried once before it returns).
   [[nodiscard]] Operation prepare(const ConvolutionShape& shape, Precision precision) const;

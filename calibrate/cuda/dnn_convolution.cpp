@@ -48,7 +48,8 @@ std::span<const Numbered> algorithms_of(Pass pass) {
   return kForward;
 }
 
-/// Tensor cores or not, as the format asks. FMA keeps FP32 from TF32 (cuDNN 8 on); the default allows TF32.
+/// Tensor cores or not, as the format asks. FMA keeps FP32 from TF32 (cuDNN 8 on); the default
+/// allows TF32.
 cudnnMathType_t math_type(Precision precision, std::size_t version) {
   switch (precision) {
     case Precision::Fp32:

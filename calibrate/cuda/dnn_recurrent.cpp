@@ -21,7 +21,8 @@ cudnnRNNMode_t mode_of(CellKind cell) {
   }
 }
 
-/// One layer, standard algorithm, its input without weights of its own, as DeepBench's: descriptors and memory.
+/// One layer, standard algorithm, its input without weights of its own, as DeepBench's: descriptors
+/// and memory.
 class Layer {
  public:
   Layer(const DnnState& dnn, const RecurrentShape& s, Precision precision)

@@ -15,8 +15,9 @@
 
 namespace tracecast::calibrate::cuda {
 
-/// The driver's functions that we use, by the names that every driver since CUDA 9 exports. Types are those of CUDA 13's cuda.h,
-/// which have not changed; the header's macros (cuEventElapsedTime -> _v2) are by-passed by asking for symbols as text.
+/// The driver's functions that we use, by the names that every driver since CUDA 9 exports. Types
+/// are those of CUDA 13's cuda.h, which have not changed; the header's macros (cuEventElapsedTime
+/// -> _v2) are by-passed by asking for symbols as text.
 struct DriverApi {
   CUresult (*init)(unsigned) = nullptr;
   CUresult (*driver_version)(int*) = nullptr;
@@ -62,18 +63,19 @@ struct DriverApi {
                      unsigned, CUstream, void**, void**) = nullptr;
 };
 
-/// A CUDA call that this experiment cannot do without failed, while the device goes on: not enough memory, an unsupported
-/// case. Caught where the experiment is prepared.
+/// A CUDA call that this experiment cannot do without failed, while the device goes on: not enough
+/// memory, an unsupported case. Caught where the experiment is prepared.
 class CannotRun : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// The driver and one of its devices, with the device's primary context current (libraries built on the runtime use the
-/// same one).
+/// The driver and one of its devices, with the device's primary context current (libraries built on
+/// the runtime use the same one).
 class Driver {
  public:
-  /// Nothing, with `why` in one line, when there is no driver, no device of that index, or it cannot be used.
+  /// Nothing, with `why` in one line, when there is no driver, no device of that index, or it
+  /// cannot be used.
   static std::unique_ptr<Driver> open(const Library& library, int index, std::string& why);
   ~Driver();
   Driver(const Driver&) = delete;
@@ -96,8 +98,8 @@ class Driver {
   /// The same before the driver is started; 13 when it does not tell.
   [[nodiscard]] static int cuda_major(const Library& library);
 
-  /// Throws CannotRun on errors that leave the context usable (out of memory, not supported, invalid value), DeviceLost on
-  /// all others.
+  /// Throws CannotRun on errors that leave the context usable (out of memory, not supported,
+  /// invalid value), DeviceLost on all others.
   void check(CUresult result, const char* what) const;
   /// Waits for all work.
   void wait() const { check(api_.stream_wait(stream_), "waiting for the stream"); }

@@ -25,7 +25,8 @@ static_assert(offsetof(Record, start) == offsetof(CUpti_ActivityKernel3, start))
 static_assert(offsetof(Record, end) == offsetof(CUpti_ActivityKernel3, end));
 static_assert(offsetof(Record, name) == offsetof(CUpti_ActivityKernel3, name));
 static_assert(offsetof(Record, name) == offsetof(CUpti_ActivityKernel4, name));
-// Fills and copies within an operation (a gradient cleared, a workspace) tell their times in the same place.
+// Fills and copies within an operation (a gradient cleared, a workspace) tell their times in the
+// same place.
 static_assert(offsetof(Record, start) == offsetof(CUpti_ActivityMemset, start));
 static_assert(offsetof(Record, end) == offsetof(CUpti_ActivityMemset4, end));
 static_assert(offsetof(Record, start) == offsetof(CUpti_ActivityMemcpy, start));
@@ -200,7 +201,8 @@ std::optional<KernelTimes> divide(const KernelRecording& recording, int repetiti
     for (std::size_t i = r * each; i < (r + 1) * each; ++i) {
       const RecordedKernel& kernel = recording.kernels[i];
       if (kernel.start_ns == 0 || kernel.end_ns < kernel.start_ns) return std::nullopt;
-      // Every repetition launches the same kernels in the same order, or the parallel layout is wrong.
+      // Every repetition launches the same kernels in the same order, or the parallel layout is
+      // wrong.
       if (kernel.name != recording.kernels[i - r * each].name) return std::nullopt;
       const double duration = static_cast<double>(kernel.end_ns - kernel.start_ns) * 1e-9;
       sum += Seconds(duration);

@@ -26,15 +26,16 @@ struct KernelTimes {
   int kernels = 0;                 ///< per repetition
   std::string longest;             ///< name of the kernel that takes most
 };
-/// Divides a recording among `repetitions` that launch the same kernels each. Nothing when the records do not divide evenly or
-/// lack their times: some were lost, or repetitions differ.
+/// Divides a recording among `repetitions` that launch the same kernels each. Nothing when the
+/// records do not divide evenly or lack their times: some were lost, or repetitions differ.
 [[nodiscard]] std::optional<KernelTimes> divide(const KernelRecording& recording, int repetitions);
 
-/// Records every kernel, fill and copy of the process through CUPTI while it is switched on. CUPTI's callbacks carry no context of the caller,
-/// so there is one recorder at a time.
+/// Records every kernel, fill and copy of the process through CUPTI while it is switched on.
+/// CUPTI's callbacks carry no context of the caller, so there is one recorder at a time.
 class KernelRecorder {
  public:
-  /// Nothing, with `why`, when CUPTI is not to be used: missing, another tool is attached, privileges.
+  /// Nothing, with `why`, when CUPTI is not to be used: missing, another tool is attached,
+  /// privileges.
   static std::unique_ptr<KernelRecorder> open(Library library, std::string& why);
   ~KernelRecorder();
   KernelRecorder(const KernelRecorder&) = delete;

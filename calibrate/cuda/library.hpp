@@ -9,12 +9,12 @@
 
 namespace tracecast::calibrate::cuda {
 
-/// A shared library opened at run time. It stays in the process when the object goes, since CUDA's libraries leave threads and
-/// exit handlers behind; so pointers into it are always good.
+/// A shared library opened at run time. It stays in the process when the object goes, since CUDA's
+/// libraries leave threads and exit handlers behind; so pointers into it are always good.
 class Library {
  public:
-  /// Tries each name by the system's own search, then in each folder; the first that opens wins. On failure `missing` says, in
-  /// one line, which name was looked for and where.
+  /// Tries each name by the system's own search, then in each folder; the first that opens wins. On
+  /// failure `missing` says, in one line, which name was looked for and where.
   static std::optional<Library> open(std::span<const std::string> names,
                                      std::span<const std::filesystem::path> folders,
                                      std::string& missing);
@@ -23,8 +23,8 @@ class Library {
       : handle_(std::exchange(other.handle_, nullptr)), name_(std::move(other.name_)) {}
   Library& operator=(Library&& other) noexcept;
 
-  /// The address of a function, under the first of its names that the library exports; null when there is none. Names differ by
-  /// version: "cuMemAlloc_v2" and then "cuMemAlloc".
+  /// The address of a function, under the first of its names that the library exports; null when
+  /// there is none. Names differ by version: "cuMemAlloc_v2" and then "cuMemAlloc".
   template <class Function>
   [[nodiscard]] Function find(std::initializer_list<const char*> names) const {
     for (const char* name : names) {
@@ -43,11 +43,12 @@ class Library {
   std::string name_;
 };
 
-/// "libcudnn.so.9", "libcudnn.so.8" ... for majors `newest` down to `oldest`, and bare "libcudnn.so" last.
+/// "libcudnn.so.9", "libcudnn.so.8" ... for majors `newest` down to `oldest`, and bare
+/// "libcudnn.so" last.
 [[nodiscard]] std::vector<std::string> sonames(std::string_view stem, int newest, int oldest);
 
-/// The same for a library whose soname had the toolkit's minor version before CUDA 12: majors `newest` down to 12, then
-/// "libcupti.so.11.8" to "libcupti.so.9.0".
+/// The same for a library whose soname had the toolkit's minor version before CUDA 12: majors
+/// `newest` down to 12, then "libcupti.so.11.8" to "libcupti.so.9.0".
 [[nodiscard]] std::vector<std::string> toolkit_sonames(std::string_view stem, int newest);
 
 /// Fills tables of functions and remembers what was not there.

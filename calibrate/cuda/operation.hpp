@@ -11,8 +11,8 @@ namespace tracecast::calibrate::cuda {
 
 /// An experiment with its buffers and descriptors, ready to be launched again and again.
 struct Operation {
-  /// Enqueues one repetition in the driver's stream, or does it at once when `method` is Host. Owns what it uses. Throws CannotRun,
-  /// DeviceLost.
+  /// Enqueues one repetition in the driver's stream, or does it at once when `method` is Host. Owns
+  /// what it uses. Throws CannotRun, DeviceLost.
   std::function<void()> launch;
   /// How it is to be timed. Kernels: by CUPTI's records where there are any, else by events.
   TimingMethod method = TimingMethod::Kernels;
@@ -21,8 +21,8 @@ struct Operation {
   Bytes workspace{};
 };
 
-/// Device memory with noise in it: numbers in [-1, 1) in the given format (int8: -8 to 7), since what a board draws, and so its
-/// clock, depends on the data. Throws CannotRun.
+/// Device memory with noise in it: numbers in [-1, 1) in the given format (int8: -8 to 7), since
+/// what a board draws, and so its clock, depends on the data. Throws CannotRun.
 [[nodiscard]] DeviceMemory noise(const Driver& driver, std::size_t elements, Precision precision);
 /// Zeroed device memory. Throws CannotRun.
 [[nodiscard]] DeviceMemory zeros(const Driver& driver, std::size_t bytes);
@@ -54,7 +54,8 @@ class OwnKernels {
                                 Precision precision);
 [[nodiscard]] Operation prepare(const OwnKernels& kernels, const OptimizerShape& shape);
 [[nodiscard]] Operation prepare(const OwnKernels& kernels, const LaunchShape& shape);
-/// Enqueues a kernel that keeps the GPU busy for about `time`, so that what follows is launched before it can start.
+/// Enqueues a kernel that keeps the GPU busy for about `time`, so that what follows is launched
+/// before it can start.
 void enqueue_delay(const OwnKernels& kernels, Seconds time, Hertz clock);
 
 /// Copies. Pageable ones are timed by the host, as they return when done.

@@ -7,11 +7,12 @@
 
 namespace tracecast::calibrate::cuda {
 
-/// NVML: clocks, temperature, power and throttle reasons of one device. Our own declarations: its header comes with no CUDA
-/// package here, and what we use has not changed since CUDA 9.
+/// NVML: clocks, temperature, power and throttle reasons of one device. Our own declarations: its
+/// header comes with no CUDA package here, and what we use has not changed since CUDA 9.
 class Sensors {
  public:
-  /// The device at a PCI bus id as the driver gives it. Nothing, with `why`, when NVML is missing or refuses.
+  /// The device at a PCI bus id as the driver gives it. Nothing, with `why`, when NVML is missing
+  /// or refuses.
   static std::unique_ptr<Sensors> open(Library library, const std::string& pci_bus,
                                        std::string& why);
   ~Sensors();
@@ -22,7 +23,8 @@ class Sensors {
   [[nodiscard]] std::string driver_version() const;
   [[nodiscard]] Watts power_limit() const;  ///< enforced now; zero when unknown
   [[nodiscard]] bool ecc() const;
-  /// Where the user holds the SM clock: an application clock set below the highest one with auto-boost off; zero: free.
+  /// Where the user holds the SM clock: an application clock set below the highest one with
+  /// auto-boost off; zero: free.
   [[nodiscard]] Hertz pinned_clock() const;
 
  private:

@@ -7,8 +7,8 @@
 
 namespace tracecast::calibrate::cuda {
 
-/// From this GPU to another one, directly where the two can reach each other, else through the host as the driver does it.
-/// Throws CannotRun where there is no other GPU.
+/// From this GPU to another one, directly where the two can reach each other, else through the host
+/// as the driver does it. Throws CannotRun where there is no other GPU.
 [[nodiscard]] Operation prepare_peer_copy(const Driver& driver, std::int64_t bytes);
 
 /// NCCL 2: collectives of one process over several GPUs.

@@ -90,10 +90,12 @@ class Device {
  public:
   virtual ~Device() = default;
   [[nodiscard]] virtual const DeviceIdentity& identity() const = 0;
-  /// What the library offers for the convolution; its own `algorithm` is not looked at. Empty where it offers none.
+  /// What the library offers for the convolution; its own `algorithm` is not looked at. Empty where
+  /// it offers none.
   [[nodiscard]] virtual OfferedAlgorithms offered(const ConvolutionShape& shape,
                                                   Precision precision) = 0;
-  /// Runs the experiment `warm_up` times, then `repetitions` times timed, one by one. Throws DeviceLost.
+  /// Runs the experiment `warm_up` times, then `repetitions` times timed, one by one. Throws
+  /// DeviceLost.
   [[nodiscard]] virtual RunResult run(const Experiment& experiment, int warm_up,
                                       int repetitions) = 0;
   /// Leaves the GPU idle, to cool down or to get back its boost.

@@ -196,7 +196,8 @@ ExperimentWork work_of(const Experiment& experiment) {
                                e * (2 * weights + 2 * gemm_of({s.hidden, s.batch, s.steps})));
                  },
                  [&](const OptimizerShape& s) {
-                   // Momentum reads weight, gradient, velocity and writes two; Adam has one state more.
+                   // Momentum reads weight, gradient, velocity and writes two; Adam has one state
+                   // more.
                    const double n = static_cast<double>(s.parameters);
                    return work((s.adam ? 12 : 4) * n, 4.0 * (s.adam ? 7 : 5) * n);
                  },

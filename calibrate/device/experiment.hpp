@@ -14,13 +14,14 @@
 
 namespace tracecast::calibrate {
 
-/// C[b, m, n] = A[b, m, k] B[b, k, n], row-major; a transposed operand is stored with its two sizes swapped.
+/// C[b, m, n] = A[b, m, k] B[b, k, n], row-major; a transposed operand is stored with its two sizes
+/// swapped.
 struct GemmShape {
   std::int64_t batch = 1, m = 1, n = 1, k = 1;
   bool transpose_a = false, transpose_b = false;
 };
-/// One pass of a convolution by one algorithm. Pads are equal at both ends. `Algorithm::None`: what the library's
-/// heuristic picks.
+/// One pass of a convolution by one algorithm. Pads are equal at both ends. `Algorithm::None`: what
+/// the library's heuristic picks.
 struct ConvolutionShape {
   ConvAttributes shape{};
   Pass pass = Pass::Forward;
@@ -42,7 +43,8 @@ struct RowsShape {
   bool softmax = true;
   std::int64_t rows = 1, cols = 1;
 };
-/// `function` of `inputs` tensors of `elements` each: "relu", "gelu", "tanh" of one, "add", "mul" of two.
+/// `function` of `inputs` tensors of `elements` each: "relu", "gelu", "tanh" of one, "add", "mul"
+/// of two.
 struct ElementwiseShape {
   std::string function = "relu";
   std::int64_t elements = 1;
@@ -73,8 +75,8 @@ struct CopyShape {
   bool pinned = true;  ///< host memory; without meaning within the device
   std::int64_t bytes = 1;
 };
-/// What a launch costs. One launch: the duration of an empty kernel on the GPU. More: host time per launch of so many
-/// empty kernels issued back to back.
+/// What a launch costs. One launch: the duration of an empty kernel on the GPU. More: host time per
+/// launch of so many empty kernels issued back to back.
 struct LaunchShape {
   std::int64_t launches = 1;
 };
@@ -113,8 +115,8 @@ inline constexpr std::size_t kExperimentClassCount = 15;
 /// Something to time on a GPU, described and not done.
 struct Experiment {
   ExperimentShape shape{};
-  /// Of operands. Fp32 is arithmetic on CUDA cores; Tf32 FP32 data on tensor cores; Fp16, Bf16 and Int8 use tensor cores
-  /// where the library does.
+  /// Of operands. Fp32 is arithmetic on CUDA cores; Tf32 FP32 data on tensor cores; Fp16, Bf16 and
+  /// Int8 use tensor cores where the library does.
   Precision precision = Precision::Fp32;
 };
 
@@ -123,15 +125,16 @@ struct Experiment {
 /// "gemm fp32 1x1024x1024x4096 NT". Journals identify measurements by it.
 [[nodiscard]] std::string describe(const Experiment& experiment);
 
-/// Arithmetic operations (multiply-add: 2; a convolution's direct count) and compulsory bytes (each operand once).
+/// Arithmetic operations (multiply-add: 2; a convolution's direct count) and compulsory bytes (each
+/// operand once).
 struct ExperimentWork {
   Flops flops{};
   Bytes bytes{};
 };
 [[nodiscard]] ExperimentWork work_of(const Experiment& experiment);
-/// Where an experiment lies among those of its class: log2 of its sizes, and one coordinate per choice (pass, algorithm,
-/// precision ...), equal choices at distance 0, others at 4: as far apart as shapes 16 times as large.
-/// Same length for all of a class.
+/// Where an experiment lies among those of its class: log2 of its sizes, and one coordinate per
+/// choice (pass, algorithm, precision ...), equal choices at distance 0, others at 4: as far apart
+/// as shapes 16 times as large. Same length for all of a class.
 [[nodiscard]] std::vector<double> coordinates_of(const Experiment& experiment);
 
 /// cuDNN's name of an algorithm as the tables spell it: "IMPLICIT_PRECOMP_GEMM". Empty for None.

@@ -10,9 +10,9 @@
 
 namespace tracecast::calibrate {
 
-/// The experiment as kernels, one candidate per op and for a convolution the one of its algorithm. Empty: copies,
-/// launches and collectives, which are no kernels; an algorithm that this shape has not. Throws InputError on a shape
-/// that cannot be.
+/// The experiment as kernels, one candidate per op and for a convolution the one of its algorithm.
+/// Empty: copies, launches and collectives, which are no kernels; an algorithm that this shape has
+/// not. Throws InputError on a shape that cannot be.
 [[nodiscard]] std::vector<LoweredOp> lower_experiment(const Experiment& experiment,
                                                       const GpuSpec& gpu,
                                                       double cudnn_version = 99);
@@ -30,9 +30,9 @@ struct Expectation {
                                                    const CostProfile& profile,
                                                    double cudnn_version = 99);
 
-/// Number formats that the GPU computes in: fp32 always; fp16 from compute capability 5.3 on (without 6.1's crippled
-/// rate: 6.0, 6.2, 7.0 on); tf32 and bf16 from 8.0; int8 from 6.1 (not 6.2).
-/// Source: CUDA C++ Programming Guide, arithmetic throughput by compute capability.
+/// Number formats that the GPU computes in: fp32 always; fp16 from compute capability 5.3 on
+/// (without 6.1's crippled rate: 6.0, 6.2, 7.0 on); tf32 and bf16 from 8.0; int8 from 6.1
+/// (not 6.2). Source: CUDA C++ Programming Guide, arithmetic throughput by compute capability.
 [[nodiscard]] std::vector<Precision> precisions_of(int compute_capability);
 
 }  // namespace tracecast::calibrate

@@ -14,7 +14,8 @@ namespace tracecast::calibrate {
 struct FakeTruth {
   GpuSpec gpu;
   CostProfile profile;  ///< durations of kernels follow from both
-  /// Left out of the cost model: duration of an empty kernel, host time of a launch, share of the spec's PCIe rate.
+  /// Left out of the cost model: duration of an empty kernel, host time of a launch, share of the
+  /// spec's PCIe rate.
   Seconds empty_kernel = Seconds(2e-6), launch = Seconds(6e-6);
   double copy_efficiency = 0.8;
 };
@@ -28,10 +29,11 @@ struct FakeFaults {
       0.01;  ///< of runs as slow, with no reason shown by the sensors but the clock
 };
 
-/// A GPU that is none: durations from the cost model under hidden parameters, with noise, throttling and outliers.
-/// What it answers depends on seed, experiment and how often the experiment was run before on this device, not on the
-/// order of experiments; so an interrupted calibration can be compared with an uninterrupted one. Time passes as it
-/// would on the GPU, at once.
+/// A GPU that is none: durations from the cost model under hidden parameters, with noise,
+/// throttling and outliers. What it answers depends on seed, experiment and how often the
+/// experiment was run before on this device, not on the order of experiments; so an interrupted
+/// calibration can be compared with an uninterrupted one. Time passes as it would on the GPU, at
+/// once.
 class FakeDevice final : public Device {
  public:
   FakeDevice(FakeTruth truth, FakeFaults faults, std::uint64_t seed);
@@ -47,7 +49,8 @@ class FakeDevice final : public Device {
   std::unique_ptr<State> state_;
 };
 
-/// What a rehearsal hides: sustained clock and DRAM bandwidth are these times what profile and spec say.
+/// What a rehearsal hides: sustained clock and DRAM bandwidth are these times what profile and spec
+/// say.
 inline constexpr double kRehearsalCeiling = 0.85, kRehearsalMemory = 0.93;
 /// A rehearsal of `gpu`, its truth profile and spec but for the two factors above.
 [[nodiscard]] FakeTruth rehearsal_truth(const GpuSpec& gpu, const CostProfile& profile);

@@ -38,10 +38,11 @@ struct CheckOptions {
   std::function<void(std::string_view left_out, const FitResult&)> fitted;
 };
 
-/// Refits with one part left out at a time and judges the fit on that part. A GPU leaves together with all boards of its chip,
-/// a board alone, a generation with all its boards (named by one of them).
-/// `sample`: rows to fit. `files`: judged are all their rows above `min_time`, sampled or not. A session's host floor is that of the
-/// other GPUs' sessions of the same source (expected_floor).
+/// Refits with one part left out at a time and judges the fit on that part. A GPU leaves together
+/// with all boards of its chip, a board alone, a generation with all its boards (named by one of
+/// them). `sample`: rows to fit. `files`: judged are all their rows above `min_time`, sampled or
+/// not. A session's host floor is that of the other GPUs' sessions of the same source
+/// (expected_floor).
 [[nodiscard]] std::vector<CheckedGroup> check_fit(const MeasurementSet& sample,
                                                   std::span<const std::filesystem::path> files,
                                                   const MeasurementContext& context,

@@ -36,7 +36,8 @@ struct Unknown {
   std::size_t index = 0;  ///< of the GPU or session
 };
 
-/// A parameter by generation: "gemm.step_cycles" and its names by architecture; or an engine's by instruction.
+/// A parameter by generation: "gemm.step_cycles" and its names by architecture; or an engine's by
+/// instruction.
 struct Generations {
   std::string stem;
   std::vector<std::string> names;
@@ -57,7 +58,8 @@ std::optional<Architecture> find_generation(std::string_view name) {
   return std::nullopt;
 }
 
-/// "attention.decode.factor_of.vllm.*.half" of a factor on an engine's kernels by generation of the instruction; none of others.
+/// "attention.decode.factor_of.vllm.*.half" of a factor on an engine's kernels by generation of the
+/// instruction; none of others.
 std::optional<std::string> find_engine_stem(const std::string& name) {
   for (const std::string_view kind : {".async_warp", ".warp_group", ".tensor_memory"}) {
     const std::size_t at = name.find(kind);
@@ -127,7 +129,8 @@ class Problem {
            std::exp(x[static_cast<Eigen::Index>(first_floor_ + session)] * options_.floor_log_sd);
   }
 
-  /// Residuals of all rows at `x`; `only` limits the work to rows whose cell needs it, others keep `fallback`.
+  /// Residuals of all rows at `x`; `only` limits the work to rows whose cell needs it, others keep
+  /// `fallback`.
   void evaluate(const Eigen::VectorXd& x, Eigen::Ref<Eigen::VectorXd> logs,
                 const std::vector<char>* cells = nullptr) const {
     const CostProfile shared = profile_at(x);
@@ -196,8 +199,8 @@ class Problem {
     work();
   }
 
-  /// Finds which cells each unknown moves, and leaves out those that move none: they stay as believed. A calibration of one GPU
-  /// keeps a tenth of them.
+  /// Finds which cells each unknown moves, and leaves out those that move none: they stay as
+  /// believed. A calibration of one GPU keeps a tenth of them.
   void leave_out_idle() {
     const Eigen::VectorXd start = Eigen::VectorXd::Zero(static_cast<Eigen::Index>(num_unknowns()));
     Eigen::VectorXd base(static_cast<Eigen::Index>(rows_.size()));
@@ -363,7 +366,8 @@ struct Functor : Eigen::DenseFunctor<double> {
   int iteration = 0;
 };
 
-/// Source whose rows carry most of the information on an unknown: greatest sum of squared derivatives.
+/// Source whose rows carry most of the information on an unknown: greatest sum of squared
+/// derivatives.
 std::string main_source(const Problem& problem, const Eigen::MatrixXd& jacobian,
                         Eigen::Index column) {
   std::map<std::string, double> information;

@@ -22,10 +22,11 @@ struct FitStage {
 /// Whose parameters an engine's call moves: "attention.prefill.", "experts."; empty for other rows.
 [[nodiscard]] std::string_view call_family(const Measurement& measurement);
 
-/// GEMMs of 16 bits on tensor cores first, whose parameters no other row moves; those of other formats, by what tells them and
-/// the engines' calls from the first; calls of engines, each family by itself with parameters that no other row moves, on the
-/// board that the first stage found; then all others, which price tensor cores at the clock that it found. In the first two a board's own factors are held to 3 %: what boards of a
-/// generation share shall be in the parameters.
+/// GEMMs of 16 bits on tensor cores first, whose parameters no other row moves; those of other
+/// formats, by what tells them and the engines' calls from the first; calls of engines, each family
+/// by itself with parameters that no other row moves, on the board that the first stage found; then
+/// all others, which price tensor cores at the clock that it found. In the first two a board's own
+/// factors are held to 3 %: what boards of a generation share shall be in the parameters.
 [[nodiscard]] std::vector<FitStage> stages_of(std::span<const Measurement* const> rows,
                                               const CostProfile& start,
                                               std::span<const ProfileParameter> prior,

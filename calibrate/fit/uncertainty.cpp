@@ -59,7 +59,8 @@ constexpr std::array<const char*, 17> kCauses = {"error.under_occupied",
 /// From here on of GEMMs on tensor cores alone, before of other forms alone.
 constexpr std::size_t kGemmCauses = 6;
 constexpr std::size_t kGemmWarp = 6;
-/// From here on: GEMMs in other formats, by whose kernels run, then by what the format asks of them.
+/// From here on: GEMMs in other formats, by whose kernels run, then by what the format asks of
+/// them.
 constexpr std::size_t kGemmFormat = 8;
 constexpr std::size_t kGemmFamily = kGemmFormat + 1 + kGemmEngineCount;
 
@@ -118,7 +119,8 @@ class Judge {
   std::vector<CostProfile> causes_;
 };
 
-/// What GPUs share: of the medians of cells whose error has no further cause, 80 % lie within 1.28 of it.
+/// What GPUs share: of the medians of cells whose error has no further cause, 80 % lie within 1.28
+/// of it.
 std::optional<double> board_uncertainty(const std::vector<Judged>& rows) {
   std::map<Cell, std::vector<double>> cells;
   for (const Judged& row : rows) {
@@ -194,8 +196,9 @@ bool is_low_precision(const Judged& row) {
                      [](double part) { return part > 0; });
 }
 
-/// Rows that tell what a form itself is wrong by: of GEMMs those on tensor cores with asynchronous copies, where there are any; what
-/// older ones add is a cause, and most boards that have siblings are theirs.
+/// Rows that tell what a form itself is wrong by: of GEMMs those on tensor cores with asynchronous
+/// copies, where there are any; what older ones add is a cause, and most boards that have siblings
+/// are theirs.
 std::vector<Judged> telling(const std::vector<Judged>& rows) {
   std::vector<Judged> reported;
   std::copy_if(rows.begin(), rows.end(), std::back_inserter(reported),
@@ -203,8 +206,8 @@ std::vector<Judged> telling(const std::vector<Judged>& rows) {
   return reported.empty() ? rows : reported;
 }
 
-/// What GEMMs of other formats add to the error of 16-bit ones, which the stage before found; one for the library and each engine, and
-/// one for each family of formats, nothing where no row tells.
+/// What GEMMs of other formats add to the error of 16-bit ones, which the stage before found; one
+/// for the library and each engine, and one for each family of formats, nothing where no row tells.
 std::array<std::optional<double>, kCauses.size() - kGemmFormat> format_uncertainties(
     const std::vector<Judged>& transferred, const std::vector<Judged>& spec,
     const CostProfile& profile) {
@@ -259,8 +262,8 @@ void set_error(FitResult& fit, const std::string& name, double value) {
   }
 }
 
-/// Unknowns of calls' spreads: of what surrounds the main kernel, of that, then factors by engine, on narrow calls, on rare ones, on windows
-/// and by the share of a call that its roofs explain.
+/// Unknowns of calls' spreads: of what surrounds the main kernel, of that, then factors by engine,
+/// on narrow calls, on rare ones, on windows and by the share of a call that its roofs explain.
 enum CallUnknown : std::size_t {
   Around,
   Body,
@@ -286,8 +289,8 @@ std::vector<std::pair<std::size_t, double>> call_factors(CostForm form,
   return factors;
 }
 
-/// Expected errors of an engine's calls: of rows left out, the spreads of what surrounds the main kernel and of the kernel, and by what
-/// these differ; of rows fitted, the same at another size.
+/// Expected errors of an engine's calls: of rows left out, the spreads of what surrounds the main
+/// kernel and of the kernel, and by what these differ; of rows fitted, the same at another size.
 void set_call_errors(FitResult& fit, const std::vector<Judged>& left_out,
                      const std::vector<Judged>& measured, double rows_per_cell) {
   constexpr double kPrior = 0.25;
@@ -324,7 +327,8 @@ void set_call_errors(FitResult& fit, const std::vector<Judged>& left_out,
   };
   const std::vector<double> spec = fitted(left_out, {});
   set_error(fit, base_name(form, "spec"), spec[Around]);
-  // Where each generation has one board, no row tells what another board of it is worth: as if its generation were unknown.
+  // Where each generation has one board, no row tells what another board of it is worth: as if its
+  // generation were unknown.
   set_error(fit, base_name(form, "transferred"), spec[Around]);
   set_error(fit, base_name(form, "body"), spec[Body] / spec[Around]);
   for (std::size_t e = 0; e < kGemmEngineCount; ++e)
@@ -344,7 +348,8 @@ struct Fold {
   std::function<bool(const Measurement&)> is_out;
 };
 
-/// Every generation; every chip that has a sibling of its generation; every board of the others, where there are several.
+/// Every generation; every chip that has a sibling of its generation; every board of the others,
+/// where there are several.
 std::vector<Fold> folds_of(const MeasurementSet& sample) {
   std::map<std::string, Architecture> chips;
   std::map<std::string, std::set<std::string>> boards;  // by chip
@@ -406,7 +411,8 @@ void estimate_uncertainty(FitResult& fit, const MeasurementSet& sample, const Co
   for (const Measurement& row : sample.rows) all.push_back(&row);
   fit.profile = with_coverage(std::move(fit.profile), all);
   FitOptions quick = options;
-  // Of calls with few rows, folds keep more of them: few, and few steps, err by more than the fit does.
+  // Of calls with few rows, folds keep more of them: few, and few steps, err by more than the fit
+  // does.
   const bool are_calls = !sample.rows.empty() && !call_family(sample.rows.front()).empty();
   const std::size_t step =
       are_calls ? std::clamp<std::size_t>(sample.rows.size() / kRowsOfFold, 1, 4) : 4;

@@ -9,10 +9,10 @@
 
 namespace tracecast {
 
-/// Reads a CSV file with a header row by row, plain or gzip, in constant memory. Fields may be quoted
-/// (RFC 4180: commas, line breaks and doubled quotes inside); lines end in LF or CRLF; empty lines are
-/// skipped. Refused: lines over 1 MiB, over 256 columns, a file over 1 GiB unpacked, rows whose number
-/// of fields is not the header's, a quote that never closes, damaged gzip, zero bytes.
+/// Reads a CSV file with a header row by row, plain or gzip, in constant memory. Fields may be
+/// quoted (RFC 4180: commas, line breaks and doubled quotes inside); lines end in LF or CRLF; empty
+/// lines are skipped. Refused: lines over 1 MiB, over 256 columns, a file over 1 GiB unpacked, rows
+/// whose number of fields is not the header's, a quote that never closes, damaged gzip, zero bytes.
 class CsvReader {
  public:
   /// What to do with a column name that stands twice in the header.
@@ -30,7 +30,8 @@ class CsvReader {
 
   /// Goes to the next row; false at the end. Throws InputError naming file and line.
   bool next();
-  /// `next` threw because the row has another number of fields than the header: the rows after it can still be read.
+  /// `next` threw because the row has another number of fields than the header: the rows after it
+  /// can still be read.
   [[nodiscard]] bool is_misfit() const { return is_misfit_; }
   /// Of the current row; valid until the next call of `next`.
   [[nodiscard]] std::string_view field(std::size_t column) const { return fields_[column]; }

@@ -139,10 +139,12 @@ std::pair<double, double> heads_of(const CsvReader& reader, const RowFields& row
   return {heads, keys};
 }
 
-/// Whether only the collectors of mid-2026 had the shape: earlier ones had heads of 128 and, late, of 256 without windows; vLLM's those of 64
-/// and windows of 128, too. SGLang's then narrow what comes in for an 8-bit cache within the call, as it is in service, not beforehand; and
-/// vLLM's kernels no longer write the cache, which a kernel outside the call does (vllm, pull request 25954).
-/// Source: aiconfigurator, collector/cases/base_ops/attention_context.yaml and collector/sglang/collect_attn.py beside their earlier versions.
+/// Whether only the collectors of mid-2026 had the shape: earlier ones had heads of 128 and, late,
+/// of 256 without windows; vLLM's those of 64 and windows of 128, too. SGLang's then narrow what
+/// comes in for an 8-bit cache within the call, as it is in service, not beforehand; and vLLM's
+/// kernels no longer write the cache, which a kernel outside the call does (vllm, pull request
+/// 25954). Source: aiconfigurator, collector/cases/base_ops/attention_context.yaml and
+/// collector/sglang/collect_attn.py beside their earlier versions.
 bool is_late_shape(double width, double window, std::optional<GemmEngine> engine) {
   const bool is_early = width == 128 || width == 256;
   if (engine == GemmEngine::Vllm)
@@ -150,7 +152,8 @@ bool is_late_shape(double width, double window, std::optional<GemmEngine> engine
   return !is_early || window > 0;
 }
 
-/// Whether an engine's figure is of one table, its newest, as far as the row tells: of `tables` one at least is of each other engine that has a figure.
+/// Whether an engine's figure is of one table, its newest, as far as the row tells: of `tables` one
+/// at least is of each other engine that has a figure.
 bool is_of_one_table(const RowFields& row, GemmEngine engine) {
   if (row.text_or_empty("tables").empty()) return false;
   std::int64_t own = row.integer("tables", 0);
@@ -286,10 +289,11 @@ class ExpertRows final : public EngineReader {
   }
 
  private:
-  /// What the collectors' calls hold that an engine's do not. Source: collector/sglang and collector/vllm, collect_moe.py, of the repository that
-  /// data/modern/README.md names. Both give every MoE the weights of a gated one. SGLang's calls on a divided group begin with the tokens
-  /// that have an expert on the rank; its own kernels then multiply their other experts' rows as expert 0's, in older campaigns not all of them;
-  /// in 4-bit floats they are the GEMMs alone.
+  /// What the collectors' calls hold that an engine's do not. Source: collector/sglang and
+  /// collector/vllm, collect_moe.py, of the repository that data/modern/README.md names. Both give
+  /// every MoE the weights of a gated one. SGLang's calls on a divided group begin with the tokens
+  /// that have an expert on the rank; its own kernels then multiply their other experts' rows as
+  /// expert 0's, in older campaigns not all of them; in 4-bit floats they are the GEMMs alone.
   static ExpertsWork as_timed(ExpertsWork w, std::optional<GemmEngine> engine, bool is_sharded) {
     w.engine = engine;
     if (engine == GemmEngine::SgLang || engine == GemmEngine::Vllm) w.gated = true;
@@ -349,7 +353,8 @@ class QuantizationRows final : public EngineReader {
   }
 };
 
-/// mla_prefill.csv and mla_decode.csv: a row per engine. Widths of DeepSeek-V3, which all rows have.
+/// mla_prefill.csv and mla_decode.csv: a row per engine. Widths of DeepSeek-V3, which all rows
+/// have.
 class LatentRows : public MeasurementReader {
  public:
   explicit LatentRows(const MeasurementContext& context) : specs_(context.specs) {}
@@ -412,8 +417,9 @@ class LatentPrefillRows final : public LatentRows {
     w.value_width = w.absorbed ? kRank : kHead;
     w.format = is_fp8 ? AttentionFormat::HalfOver8 : AttentionFormat::Half;
     w.engine = engine;
-    // vLLM's collector times the layer's implementation in a plain loop: the GEMM that makes keys and values of the latent is in it.
-    // Source: aiconfigurator, collector/vllm/collect_mla.py; vllm, v1/attention/backends/mla/common.py, _forward_prefill.
+    // vLLM's collector times the layer's implementation in a plain loop: the GEMM that makes keys
+    // and values of the latent is in it. Source: aiconfigurator, collector/vllm/collect_mla.py;
+    // vllm, v1/attention/backends/mla/common.py, _forward_prefill.
     w.eager = engine == GemmEngine::Vllm;
     if (w.eager) w.expands = kRank;
     return w;
@@ -445,7 +451,8 @@ class LatentDecodeRows final : public LatentRows {
     w.gemms = 2 * kRank + kPositions;
     w.fp8_cache = is_fp8;
     w.engine = engine;
-    // As in LatentPrefillRows: queries and results pass through GEMMs of the latent's width within the call.
+    // As in LatentPrefillRows: queries and results pass through GEMMs of the latent's width within
+    // the call.
     w.eager = engine == GemmEngine::Vllm;
     if (w.eager) w.absorbs = kHead;
     return w;

@@ -10,7 +10,8 @@ struct JudgedRow {
   double error = 0;              ///< (predicted - measured) / measured
   bool within_interval = false;  ///< measured lies in the 90 % interval
   double half_width = 0;         ///< half of that interval over the prediction
-  /// Errors of the plain roofline and of that with three constants (row_roofline.hpp); nothing where a row has none.
+  /// Errors of the plain roofline and of that with three constants (row_roofline.hpp); nothing
+  /// where a row has none.
   std::optional<double> plain_error{}, three_error{};
 };
 

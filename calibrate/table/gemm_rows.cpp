@@ -79,8 +79,8 @@ class GemmReader : public MeasurementReader {
   bool power_ = false;
 };
 
-/// gemm.csv.gz of data/modern: out[m,n] = x[m,k] w[n,k]^T by TensorRT-LLM, SGLang and vLLM in a captured graph, copies of
-/// the weights in turn.
+/// gemm.csv.gz of data/modern: out[m,n] = x[m,k] w[n,k]^T by TensorRT-LLM, SGLang and vLLM in a
+/// captured graph, copies of the weights in turn.
 class EngineGemms final : public GemmReader {
  public:
   using GemmReader::GemmReader;
@@ -145,10 +145,12 @@ class EngineGemms final : public GemmReader {
     }
     return rest;
   }
-  /// SGLang's calls as they were timed. Source: ai-dynamo/aiconfigurator, collector/sglang/collect_gemm.py: each of six copies has activations
-  /// of its own, and scales of weights are fp32, which DeepGEMM lays out anew in each call on data-centre Blackwell (csrc/apis/layout.hpp).
-  /// With static scales, which that file does not have, activations are quantised beforehand: CHOICE by rows of L40S, of which 4,096 x 65,536 take
-  /// 516 us where their 16-bit activations alone take 620 to come from memory (sim/cost/notes/0005).
+  /// SGLang's calls as they were timed. Source: ai-dynamo/aiconfigurator,
+  /// collector/sglang/collect_gemm.py: each of six copies has activations of its own, and scales of
+  /// weights are fp32, which DeepGEMM lays out anew in each call on data-centre Blackwell
+  /// (csrc/apis/layout.hpp). With static scales, which that file does not have, activations are
+  /// quantised beforehand: CHOICE by rows of L40S, of which 4,096 x 65,536 take 516 us where their
+  /// 16-bit activations alone take 620 to come from memory (sim/cost/notes/0005).
   static void as_sglang_was_timed(TensorGemm& gemm, MmaKind kind) {
     constexpr double kCopies = 6;
     const double activations = gemm.m * gemm.k * (2 + activation_bytes(gemm.format));
@@ -158,8 +160,10 @@ class EngineGemms final : public GemmReader {
     if (!gemm.is_quantised) gemm.reuse.inputs = kCopies * (activations + weights) + results;
     gemm.packs_scales = gemm.format == GemmFormat::Fp8Block && kind == MmaKind::TensorMemory;
   }
-  /// Weights in turn. Source: ai-dynamo/aiconfigurator, collector/{trtllm,sglang,vllm}/collect_gemm.py: TensorRT-LLM's as many as fill L2, five at
-  /// most, and those of its plug-in of 2025 five; the others six, vLLM's kernels of blocks and 4-bit floats one.
+  /// Weights in turn. Source: ai-dynamo/aiconfigurator,
+  /// collector/{trtllm,sglang,vllm}/collect_gemm.py: TensorRT-LLM's as many as fill L2, five at
+  /// most, and those of its plug-in of 2025 five; the others six, vLLM's kernels of blocks and
+  /// 4-bit floats one.
   static double weight_copies(std::optional<GemmEngine> engine, const TensorGemm& gemm,
                               const GpuSpec& gpu) {
     constexpr double kMost = 5, kOthers = 6;
@@ -184,7 +188,8 @@ class EngineGemms final : public GemmReader {
       gemm.engine = engine;
       repeat_gemm(gemm, weight_copies(engine ? engine : engine_, gemm, gpu));
       if (engine == GemmEngine::SgLang) as_sglang_was_timed(gemm, mma_kind(gpu));
-      // Its collector calls the layer without a tuning run before (collector/trtllm/collect_gemm.py).
+      // Its collector calls the layer without a tuning run before
+      // (collector/trtllm/collect_gemm.py).
       gemm.is_untuned = engine == GemmEngine::TensorRtLlm;
       call.gemms.push_back(gemm);
     };
@@ -203,7 +208,8 @@ class EngineGemms final : public GemmReader {
   }
 };
 
-/// vidur_linear.csv of data/modern: kernels of one transformer layer in PyTorch, duration on the GPU alone.
+/// vidur_linear.csv of data/modern: kernels of one transformer layer in PyTorch, duration on the
+/// GPU alone.
 class LayerGemms final : public GemmReader {
  public:
   explicit LayerGemms(const MeasurementContext& context)
@@ -242,8 +248,8 @@ class LayerGemms final : public GemmReader {
   SpecLibrary library_;
 };
 
-/// v100_gemm_fp16.csv and fp8_gemm_pipeweave.csv of data/modern: one header, the number format in the file's name; else 16 bits
-/// where the GPU has no 8-bit floats.
+/// v100_gemm_fp16.csv and fp8_gemm_pipeweave.csv of data/modern: one header, the number format in
+/// the file's name; else 16 bits where the GPU has no 8-bit floats.
 class PlainGemms final : public GemmReader {
  public:
   explicit PlainGemms(const MeasurementContext& context)
@@ -285,8 +291,9 @@ class PlainGemms final : public GemmReader {
   }
 
  private:
-  /// What its host takes for each GEMM: medians of the rows whose roofs are below 6 us (sim/cost/notes/0005). At 2^21 multiply-adds,
-  /// whatever the shape, its library goes another way. Source: data/modern/v100_gemm_fp16.csv, 1,083 and 852 rows.
+  /// What its host takes for each GEMM: medians of the rows whose roofs are below 6 us
+  /// (sim/cost/notes/0005). At 2^21 multiply-adds, whatever the shape, its library goes another
+  /// way. Source: data/modern/v100_gemm_fp16.csv, 1,083 and 852 rows.
   static constexpr Seconds kFloor = Seconds(14e-6), kLargeFloor = Seconds(22e-6);
   static constexpr double kSmallGemm = 2097152;
   FrameworkProfile framework_;

@@ -95,8 +95,9 @@ std::optional<Layer> lower_gemm(const Lowering& in, std::string&) {
   return layer;
 }
 
-/// The GEMMs that `calibrate` measures itself, over and over on the same operands, where tensor cores multiply them: what
-/// stays in L2 and where rows begin counts. Nothing for other rows. `reason` says why a row is none to learn from.
+/// The GEMMs that `calibrate` measures itself, over and over on the same operands, where tensor
+/// cores multiply them: what stays in L2 and where rows begin counts. Nothing for other rows.
+/// `reason` says why a row is none to learn from.
 std::optional<GemmCall> repeated_call(const RowFields& row, const Layer& layer, const GpuSpec& gpu,
                                       PrecisionMode precision, std::string& reason) {
   if (row.text_or_empty("experiment").empty() || row.text("timing") != "cupti") return {};
@@ -112,11 +113,13 @@ std::optional<GemmCall> repeated_call(const RowFields& row, const Layer& layer, 
   gemm.n = static_cast<double>(row.integer("n", 1));
   gemm.k = static_cast<double>(row.integer("k", 1));
   if (precision == PrecisionMode::Tf32) {
-    // Small ones run kernels of the generation before, large ones the chip's own: twice apart, and no part of the model tells which.
+    // Small ones run kernels of the generation before, large ones the chip's own: twice apart, and
+    // no part of the model tells which.
     if (mma_kind(gpu) >= MmaKind::WarpGroup) reason = "TF32 by kernels of two generations";
     gemm.format = GemmFormat::Tf32;
   } else if (precision == PrecisionMode::Int8) {
-    // cuBLAS, "Using the cuBLAS API": 8-bit GEMMs take tensor cores well where both operands lie along k.
+    // cuBLAS, "Using the cuBLAS API": 8-bit GEMMs take tensor cores well where both operands lie
+    // along k.
     if (transpose_a || !transpose_b) reason = "bytes that do not lie along k";
     gemm.format = GemmFormat::Int8;
   }
@@ -171,7 +174,8 @@ bool on_tensor_cores(const Candidate& candidate) {
                      [](const Kernel& kernel) { return kernel.unit == MathUnit::TensorCore; });
 }
 
-/// Keeps the algorithm that was measured, where a row is about one and not about the library's choice.
+/// Keeps the algorithm that was measured, where a row is about one and not about the library's
+/// choice.
 bool keep_algorithm(std::string_view name, bool is_depthwise, Layer& layer, std::string& reason) {
   auto algorithm = find_algorithm(name);
   // cuDNN 7's IMPLICIT_GEMM has a kernel of its own for depthwise convolutions.
@@ -194,8 +198,9 @@ bool keep_algorithm(std::string_view name, bool is_depthwise, Layer& layer, std:
   return true;
 }
 
-/// cudnnConvolutionBiasActivationForward on tensor cores in NCHW: a kernel after the convolution adds the bias where it writes the
-/// result back to NCHW, every element from a sector of its own (LibraryCalls::scattered_result_bytes).
+/// cudnnConvolutionBiasActivationForward on tensor cores in NCHW: a kernel after the convolution
+/// adds the bias where it writes the result back to NCHW, every element from a sector of its own
+/// (LibraryCalls::scattered_result_bytes).
 void append_scattered_bias(const ConvAttributes& a, const LibraryCalls& calls, Layer& layer) {
   const double results = static_cast<double>(a.n) * static_cast<double>(a.k) *
                          static_cast<double>(a.p) * static_cast<double>(a.q);
@@ -326,7 +331,8 @@ Shape image_of(const RowFields& row) {
   return {row.integer("n", 1), row.integer("c", 1), row.integer("h", 1), row.integer("w", 1)};
 }
 
-/// cuDNN's mode of one scale per activation, which no network of ours uses. One of the images that it moves is written.
+/// cuDNN's mode of one scale per activation, which no network of ours uses. One of the images that
+/// it moves is written.
 Layer normalize_activations(const Lowering& in, bool training) {
   const double one = static_cast<double>(in.row.integer("c", 1) * in.row.integer("h", 1)) *
                      static_cast<double>(in.row.integer("w", 1));
@@ -490,7 +496,8 @@ class KernelRows final : public MeasurementReader {
     return published_->program_of(reader);
   }
 
-  /// PyTorch of the version that the row's source states, today's without one: whether a GEMM's bias is fused.
+  /// PyTorch of the version that the row's source states, today's without one: whether a GEMM's
+  /// bias is fused.
   const FrameworkProfile& framework_of(const PublishedProgram& program, const GpuSpec& gpu) {
     const SoftwareWords words{.version = program.version, .date = ""};
     const FrameworkProfile& state = library_files_.find_framework("pytorch", words);
@@ -504,9 +511,10 @@ class KernelRows final : public MeasurementReader {
     return dispatch_time(op, framework_, false) + framework_.host.launch_per_kernel;
   }
 
-  /// Half of an op's own dispatch follows its launch: the way back to the caller, who then records the event. Source:
-  /// elementwise rows of NeuSight, whose times of large tensors extrapolate to 8 to 13 us less than the smallest ones take.
-  /// A convolution frees its workspace after that and waits; nothing is known to run meanwhile.
+  /// Half of an op's own dispatch follows its launch: the way back to the caller, who then records
+  /// the event. Source: elementwise rows of NeuSight, whose times of large tensors extrapolate to 8
+  /// to 13 us less than the smallest ones take. A convolution frees its workspace after that and
+  /// waits; nothing is known to run meanwhile.
   Seconds after_launch(OpKind kind) const {
     return kind == OpKind::Conv ? Seconds(0) : framework_.host.dispatch_per_op * 0.5;
   }

@@ -22,7 +22,8 @@ namespace tracecast {
 
 /// Between which moments a row's time was taken, and what of the host it holds.
 enum class Timing {
-  /// "ev5": one op of an idle host between two events: the host's way to the launch + kernels, and no less than its way to
+  /// "ev5": one op of an idle host between two events: the host's way to the launch + kernels, and
+  /// no less than its way to
   /// the second event.
   FrameworkOp,
   LibraryCall,    ///< "evlib": one library call between two events: kernels + one launch
@@ -36,7 +37,8 @@ struct IsolatedOp {
   LoweredStep step;
   Timing timing = Timing::Loop;
   Seconds host_floor{};  ///< of the op in an idle host, launch included
-  /// Of it, what comes between the launch and the second event: kernels run meanwhile. Timing::FrameworkOp alone.
+  /// Of it, what comes between the launch and the second event: kernels run meanwhile.
+  /// Timing::FrameworkOp alone.
   Seconds after_launch{};
   Seconds launch{};  ///< per kernel
   double host_log_sd = 0;
@@ -93,10 +95,12 @@ struct MeasurementEstimate {
       0;  ///< of an engine's call, what is not the fixed time around its main kernel
   cost::CallUncertainty uncertainty = {};  ///< of an engine's call; of several the last
 };
-/// The host's part in an op's time, by the framework's profile: its way to the first kernel, or one launch for library calls.
+/// The host's part in an op's time, by the framework's profile: its way to the first kernel, or one
+/// launch for library calls.
 [[nodiscard]] Seconds expected_host_floor(const IsolatedOp& op);
-/// Prices a measurement. `host_floor` replaces the framework's where the session's own is known; it matters for
-/// Timing::FrameworkOp, FrameworkLoop and LibraryCall alone. Nothing when no kernel runs for it.
+/// Prices a measurement. `host_floor` replaces the framework's where the session's own is known; it
+/// matters for Timing::FrameworkOp, FrameworkLoop and LibraryCall alone. Nothing when no kernel
+/// runs for it.
 [[nodiscard]] std::optional<MeasurementEstimate> estimate_measurement(
     const Measurement& measurement, const GpuSpec& gpu, const CostProfile& profile,
     std::optional<Seconds> host_floor = std::nullopt);
@@ -106,7 +110,8 @@ class SpecsAtClock {
  public:
   explicit SpecsAtClock(const GpuCatalog& gpus);
   ~SpecsAtClock();
-  /// The spec of a name, pinned to a clock if one is given, with ECC on if that is known of a board that has it; null when there is none.
+  /// The spec of a name, pinned to a clock if one is given, with ECC on if that is known of a board
+  /// that has it; null when there is none.
   [[nodiscard]] const GpuSpec* find(std::string_view name, std::optional<double> clock_mhz = {},
                                     bool ecc_on = false);
 
@@ -140,7 +145,8 @@ class MeasurementReader {
   [[nodiscard]] virtual MeasurementOrReason read(const CsvReader& row) = 0;
   /// Reads this engine's column from now on. False: the table does not tell engines apart.
   virtual bool use_engine(GemmEngine) { return false; }
-  /// Reads the board's mean power, in watts, in place of the time from now on. False: the table holds none.
+  /// Reads the board's mean power, in watts, in place of the time from now on. False: the table
+  /// holds none.
   virtual bool use_power() { return false; }
   /// Column that holds the time, and seconds per unit of it.
   [[nodiscard]] virtual std::string_view time_column() const { return "time_us"; }

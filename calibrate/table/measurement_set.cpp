@@ -18,7 +18,8 @@ constexpr double kTolerance = 1.1;  // over a peak: clocks and rounding
 constexpr double kMostSlowdown =
     30;  // over the expected time: milliseconds taken for microseconds give 1000
 
-/// Keeps every n-th row of a cell, n doubled each time the cell overflows: between `most` and 2 `most` rows stay.
+/// Keeps every n-th row of a cell, n doubled each time the cell overflows: between `most` and 2
+/// `most` rows stay.
 class EvenSample {
  public:
   explicit EvenSample(std::size_t most) : most_(most) {}
@@ -149,7 +150,8 @@ TableAccount read_table(const std::filesystem::path& path, const MeasurementCont
   return account;
 }
 
-/// Least arithmetic and bytes of the op over its candidates, and the highest peak any of them runs at.
+/// Least arithmetic and bytes of the op over its candidates, and the highest peak any of them runs
+/// at.
 struct LeastWork {
   double flops = 0, bytes = 0, peak = 0;
 };

@@ -32,7 +32,8 @@ struct TableAccount {
 };
 
 struct MeasurementFilter {
-  /// Keeps at most this many rows of a cell (GPU, source, group, split), evenly spread over the table; 0 = all.
+  /// Keeps at most this many rows of a cell (GPU, source, group, split), evenly spread over the
+  /// table; 0 = all.
   std::size_t most_rows_per_cell = 0;
   std::size_t most_steps_per_cell =
       0;               ///< the same for whole steps of a framework, which take longer to price
@@ -49,10 +50,13 @@ struct MeasurementSet {
 /// Reads tables of measurements. Refused, with the reason, and never part of the result:
 ///   - fields that are no numbers, not finite, not above zero or out of range; unknown words
 ///   - a second row with the same fields as one before
-///   - rates above the card's physical limits: arithmetic over 1.1 x its peak at the row's clock under every algorithm that could
+///   - rates above the card's physical limits: arithmetic over 1.1 x its peak at the row's clock
+///   under every algorithm that could
 ///     have run, or compulsory bytes beyond twice its L2 over 1.1 x its DRAM bandwidth
-///   - times over 30 times what the cost model expects of a kernel of over 100 us: another unit, most likely
-/// Throws InputError when a file cannot be read, has no header that is known, or when nothing usable is left in all of them.
+///   - times over 30 times what the cost model expects of a kernel of over 100 us: another unit,
+///   most likely
+/// Throws InputError when a file cannot be read, has no header that is known, or when nothing
+/// usable is left in all of them.
 [[nodiscard]] MeasurementSet load_measurements(std::span<const std::filesystem::path> files,
                                                const MeasurementContext& context,
                                                const CostProfile& profile,

@@ -10,7 +10,8 @@ class PublishedRows {
  public:
   /// `table`: its header and file name decide which records there may be.
   PublishedRows(const SpecLibrary& specs, const CsvReader& table);
-  /// Of the current row of that table: what its program does that columns do not say, and what the row was used for.
+  /// Of the current row of that table: what its program does that columns do not say, and what the
+  /// row was used for.
   [[nodiscard]] PublishedProgram program_of(const CsvReader& row) const;
   [[nodiscard]] PublishedRecords::Used used_for(const CsvReader& row) const;
 

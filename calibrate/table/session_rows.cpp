@@ -16,9 +16,9 @@ namespace tracecast {
 namespace {
 
 /// TensorFlow layers measured one at a time, host clock round session.run (data/kernels_tf).
-/// `forward`: the layer on variables that lie on the device. `training`: forward, mean squared error
-/// against a variable, backward, optimizer; input and target are trainable too, so their gradients are
-/// computed and they are updated.
+/// `forward`: the layer on variables that lie on the device. `training`: forward, mean squared
+/// error against a variable, backward, optimizer; input and target are trainable too, so their
+/// gradients are computed and they are updated.
 class SessionRows final : public MeasurementReader {
  public:
   SessionRows(bool convolution, const MeasurementContext& context)

@@ -5,8 +5,8 @@
 
 namespace tracecast {
 
-/// What no table of kernels tells and no stage of a fit moves: read off recordings of whole networks, priors all. Sources stand beside the
-/// values in hwspecs/cost/prior.textproto.
+/// What no table of kernels tells and no stage of a fit moves: read off recordings of whole
+/// networks, priors all. Sources stand beside the values in hwspecs/cost/prior.textproto.
 struct RecordedParameters {
   /// Cycles of a tap of a depthwise pass over those of a forward pass in a framework's own kernels.
   struct DepthwisePasses {

@@ -13,9 +13,9 @@ namespace tracecast {
 /// A round of a yearly benchmark is based on the one before.
 inline constexpr int kMostBases = 64;
 
-/// `message` with what it does not state taken from the file that its `based_on` names, and so on; repeated fields of
-/// bases come first. `prepare(base, own)` may take away from a base what must not pass on. Throws InputError: no such
-/// file, a circle. Private to this box.
+/// `message` with what it does not state taken from the file that its `based_on` names, and so on;
+/// repeated fields of bases come first. `prepare(base, own)` may take away from a base what must
+/// not pass on. Throws InputError: no such file, a circle. Private to this box.
 template <class Message, class Prepare>
 void complete_from_bases(Message& message, std::string_view where, const FindSpecText& find,
                          const Prepare& prepare) {

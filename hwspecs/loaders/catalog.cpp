@@ -34,7 +34,8 @@ std::span<const EmbeddedFile> machine_specs();
 }  // namespace embedded
 namespace {
 
-/// What is particular to one kind of hardware. kMakers: words that names begin with and people leave out or add.
+/// What is particular to one kind of hardware. kMakers: words that names begin with and people
+/// leave out or add.
 template <class Spec>
 struct Kind;
 template <>
@@ -87,14 +88,16 @@ std::string normalize(std::string_view word) {
   return text;
 }
 
-/// The same without what stands between letters and digits: "RTX 4090", "rtx-4090" and "rtx4090" are one word.
+/// The same without what stands between letters and digits: "RTX 4090", "rtx-4090" and "rtx4090"
+/// are one word.
 std::string bare(std::string_view word) {
   std::string text = normalize(word);
   std::erase_if(text, [](char c) { return c == '_' || c == '(' || c == ')'; });
   return text;
 }
 
-/// The word, then what follows each of the makers that it begins with: "nvidia_tesla_t4", "tesla_t4", "t4".
+/// The word, then what follows each of the makers that it begins with: "nvidia_tesla_t4",
+/// "tesla_t4", "t4".
 std::vector<std::string> without_makers(std::string word,
                                         std::span<const std::string_view> makers) {
   std::vector<std::string> words{std::move(word)};
@@ -128,8 +131,8 @@ struct Spellings {
   std::vector<std::string> aliases;
 };
 
-/// Reads the names without parsing the rest: lines that begin with `id: "`, `name: "` or `alias: "`. Embedded
-/// files are written so, and a test compares with the full reading.
+/// Reads the names without parsing the rest: lines that begin with `id: "`, `name: "` or `alias:
+/// "`. Embedded files are written so, and a test compares with the full reading.
 Spellings scan_spellings(std::string_view text) {
   Spellings found;
   while (!text.empty()) {
@@ -149,7 +152,8 @@ Spellings scan_spellings(std::string_view text) {
   return found;
 }
 
-/// The same of a file that people write, in whatever lines. Throws InputError when the file cannot be loaded.
+/// The same of a file that people write, in whatever lines. Throws InputError when the file cannot
+/// be loaded.
 template <class Spec>
 Spellings names_of(std::string_view text, const std::string& where) {
   if constexpr (std::is_same_v<Spec, GpuSpec>) {
@@ -172,7 +176,8 @@ std::optional<SpecText> find_embedded(std::string_view id) {
   return std::nullopt;
 }
 
-/// What is known of specs that are not read yet, whatever their kind: compiled once, not once a kind.
+/// What is known of specs that are not read yet, whatever their kind: compiled once, not once a
+/// kind.
 struct CatalogIndex {
   struct Entry {
     Spellings spellings;
@@ -311,7 +316,8 @@ struct Catalog<Spec>::State : CatalogIndex {
   std::mutex mutex;                                ///< find() on one catalog from several threads
   Once scanned;
 
-  /// Those in the binary, unless there are entries already; every door of the catalog begins with it.
+  /// Those in the binary, unless there are entries already; every door of the catalog begins with
+  /// it.
   void scan_embedded() {
     scanned([this] {
       if (!entries.empty()) return;

@@ -12,8 +12,8 @@ struct FolderFile {
   std::shared_ptr<const std::string> text;
 };
 
-/// Every *.textproto of `folder` itself, in name order. Throws InputError: no such folder, more than 10000 files, a file
-/// of more than 1 MiB. Private to this box.
+/// Every *.textproto of `folder` itself, in name order. Throws InputError: no such folder, more
+/// than 10000 files, a file of more than 1 MiB. Private to this box.
 [[nodiscard]] std::vector<FolderFile> read_folder_files(const std::filesystem::path& folder);
 
 }  // namespace tracecast

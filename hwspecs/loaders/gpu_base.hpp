@@ -34,18 +34,19 @@ struct GpuNames {
 /// The names that a spec file gives its GPU. Throws InputError on bad syntax.
 [[nodiscard]] GpuNames read_gpu_names(std::string_view text, std::string_view where);
 
-/// Completes `message`, which names a base, with what it does not state itself: facts, peaks of other precisions and
-/// units, the chip. Aliases stay the base's own. Sources of what it takes over are called BASE/KEY, and each base is a
-/// source itself. Returns the bases, the nearest first; none of a spec that stands alone.
+/// Completes `message`, which names a base, with what it does not state itself: facts, peaks of
+/// other precisions and units, the chip. Aliases stay the base's own. Sources of what it takes over
+/// are called BASE/KEY, and each base is a source itself. Returns the bases, the nearest first;
+/// none of a spec that stands alone.
 ///
-/// What belongs together is inherited together: an own dram_gb_per_s or memory_type leaves the base's memory clocks
-/// behind, an own tdp_w its limits of power. Refused is an own sm_count, fp32_lanes_per_sm or boost_clock_mhz beside a
-/// peak of the base's (it holds at the base's), and an own value that the die decides (architecture,
-/// compute_capability, process_nm, lanes, schedulers) without an own chip: what is known of a chip must not pass to
-/// another one.
+/// What belongs together is inherited together: an own dram_gb_per_s or memory_type leaves the
+/// base's memory clocks behind, an own tdp_w its limits of power. Refused is an own sm_count,
+/// fp32_lanes_per_sm or boost_clock_mhz beside a peak of the base's (it holds at the base's), and
+/// an own value that the die decides (architecture, compute_capability, process_nm, lanes,
+/// schedulers) without an own chip: what is known of a chip must not pass to another one.
 ///
-/// Throws InputError: no such base, bases in a circle, more than 8 of them, a base that cannot be parsed, a key of an own
-/// source that would be taken for a base's.
+/// Throws InputError: no such base, bases in a circle, more than 8 of them, a base that cannot be
+/// parsed, a key of an own source that would be taken for a base's.
 [[nodiscard]] std::vector<SpecBase> inherit(proto::GpuSpec& message, std::string_view where,
                                             const FindSpecText& find);
 

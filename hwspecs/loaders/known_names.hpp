@@ -15,7 +15,8 @@ struct NetworkSpelling {
   std::optional<std::int64_t> image_size{};  ///< that the spelling says
 };
 
-/// What people and tables call things beside the ids here: hwspecs/name, in the binary. Names alone; nothing is keyed by them.
+/// What people and tables call things beside the ids here: hwspecs/name, in the binary. Names
+/// alone; nothing is keyed by them.
 struct KnownNames {
   struct Accelerators {
     std::string name;                 ///< "AMD GPUs"
@@ -39,17 +40,21 @@ struct KnownNames {
 /// Read when it is first asked for.
 [[nodiscard]] const KnownNames& known_names();
 
-/// The makers' accelerators that a word names, of which there are no specs ("MI300X": "AMD GPUs"); empty: none.
+/// The makers' accelerators that a word names, of which there are no specs ("MI300X": "AMD GPUs");
+/// empty: none.
 [[nodiscard]] std::string find_unknown_accelerator(std::string_view word);
 
-/// Throws InputError with what to give instead where `network` is a file that holds one in a form that is not read ("model.pt").
+/// Throws InputError with what to give instead where `network` is a file that holds one in a form
+/// that is not read ("model.pt").
 void refuse_other_file(std::string_view network);
 
-/// Names are the program's own. Throws InputError: a file of a folder of specs says other ones than the file of that name here.
+/// Names are the program's own. Throws InputError: a file of a folder of specs says other ones than
+/// the file of that name here.
 void refuse_other_names(std::string_view file_name, std::string_view content,
                         std::string_view where);
 
-/// Reads files of hwspecs/name into one. Throws InputError: syntax, a row without name, spellings or source.
+/// Reads files of hwspecs/name into one. Throws InputError: syntax, a row without name, spellings
+/// or source.
 struct NamesText {
   std::string_view content, where;
 };

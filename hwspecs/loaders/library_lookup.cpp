@@ -32,7 +32,8 @@ const Profile& must_find(const ProfileList<Profile>& list, std::string_view word
   throw InputError(where, fmt::format("\"{}\"", word), describe_choices(word, list.ids()));
 }
 
-/// Which of `all` has the longest of the words that occur in a description, and where that word ends in it.
+/// Which of `all` has the longest of the words that occur in a description, and where that word
+/// ends in it.
 template <class Profile>
 struct WordInText {
   const Profile* profile = nullptr;

@@ -40,12 +40,14 @@ inline SingleFile single(std::span<const EmbeddedFile> files) {
   return {files.front().content, std::string(files.front().path), nullptr};
 }
 
-/// What such a file says. A value that does not change; copies share it, and several threads may ask.
+/// What such a file says. A value that does not change; copies share it, and several threads may
+/// ask.
 template <class Content>
 class Single {
  public:
   using Parse = Content (*)(std::string_view text, std::string_view where);
-  /// A file of the binary, parsed when it is first asked for; one of a folder at once. Throws what `parse` throws.
+  /// A file of the binary, parsed when it is first asked for; one of a folder at once. Throws what
+  /// `parse` throws.
   Single(const SingleFile& file, Parse parse) : state_(std::make_shared<State>(file, parse)) {
     if (file.owned) (void)get();
   }

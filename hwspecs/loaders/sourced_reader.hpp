@@ -16,8 +16,8 @@
 
 namespace tracecast {
 
-/// Reads values of a profile, each with a check of its presence, its source and its bounds, and records it. Works on
-/// messages with `value` and `source`. Throws InputError. Private to this box.
+/// Reads values of a profile, each with a check of its presence, its source and its bounds, and
+/// records it. Works on messages with `value` and `source`. Throws InputError. Private to this box.
 class SourcedReader {
  public:
   /// `sources`: messages with key, title and where, which are appended to `to`.

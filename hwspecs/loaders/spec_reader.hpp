@@ -10,15 +10,17 @@
 
 namespace tracecast {
 
-/// The part of reading a spec file that all kinds of hardware share. Works on any message with the fields `id`,
-/// `name`, `alias`, `sources` and facts: sub-messages with `value` and `source`. Private to this box.
+/// The part of reading a spec file that all kinds of hardware share. Works on any message with the
+/// fields `id`, `name`, `alias`, `sources` and facts: sub-messages with `value` and `source`.
+/// Private to this box.
 class SpecReader {
  public:
-  /// Reads `text` into `message`, and names, sources and facts into `identity`. `complete` may add to the message what
-  /// the text leaves to others, before any is looked at; only what the text has is named with its line.
-  /// Throws InputError: bad syntax; no id or name; an id or alias with other letters than allowed; a source without
-  /// key, title or place, or twice; a fact that is absent, has no value or source, an unknown source, or a number
-  /// out of its range (proto/range.proto). Facts named in `optional` may be absent.
+  /// Reads `text` into `message`, and names, sources and facts into `identity`. `complete` may add
+  /// to the message what the text leaves to others, before any is looked at; only what the text has
+  /// is named with its line. Throws InputError: bad syntax; no id or name; an id or alias with
+  /// other letters than allowed; a source without key, title or place, or twice; a fact that is
+  /// absent, has no value or source, an unknown source, or a number out of its range
+  /// (proto/range.proto). Facts named in `optional` may be absent.
   SpecReader(std::string_view text, std::string_view where,
              std::span<const std::string_view> optional, google::protobuf::Message& message,
              SpecIdentity& identity, const std::function<void()>& complete = {});

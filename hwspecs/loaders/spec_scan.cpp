@@ -13,8 +13,9 @@ std::size_t end_of_string(std::string_view text, std::size_t open) {
   return std::min(at, text.size());
 }
 
-/// Calls `see(word, string)` for words outside of braces, strings and comments: for each with an empty string, and for the last
-/// one before a string with that, as written. Ends where `see` is true.
+/// Calls `see(word, string)` for words outside of braces, strings and comments: for each with an
+/// empty string, and for the last one before a string with that, as written. Ends where `see` is
+/// true.
 template <class See>
 void scan_words(std::string_view text, See see) {
   int depth = 0;

@@ -5,7 +5,8 @@ namespace tracecast {
 
 /// What can be learnt of a file's Protobuf text without parsing it. Private to this box.
 
-/// The string after the word `field` outside of braces, strings and comments, as written; empty: there is none.
+/// The string after the word `field` outside of braces, strings and comments, as written; empty:
+/// there is none.
 [[nodiscard]] std::string_view scan_string(std::string_view text, std::string_view field);
 
 /// Whether the word `field` stands outside of braces, strings and comments.

@@ -61,7 +61,8 @@ std::vector<std::string> field_names(const pb::Descriptor* root, std::string_vie
   return names;
 }
 
-/// Name of the field whose braces enclose the given place (from 0) of a text that is not empty, or "".
+/// Name of the field whose braces enclose the given place (from 0) of a text that is not empty, or
+/// "".
 std::string_view enclosing_field(std::string_view text, int line, int column) {
   std::size_t at = 0;
   for (; line > 0; --line) at = std::min(text.find('\n', at), text.size() - 1) + 1;
@@ -78,7 +79,8 @@ std::string_view enclosing_field(std::string_view text, int line, int column) {
   return end == before.npos ? before : before.substr(end + 1);
 }
 
-/// Enumerators of the field called `name` inside the field called `parent`, or of any field of that name.
+/// Enumerators of the field called `name` inside the field called `parent`, or of any field of that
+/// name.
 std::vector<std::string> enumerators(const pb::Descriptor* root, std::string_view parent,
                                      std::string_view name) {
   std::set<const pb::Descriptor*> types;
@@ -146,7 +148,8 @@ std::string_view quoted(std::string_view text, int index) {
                    "Protobuf text format");
 }
 
-/// Whether `text` is UTF-8 without control characters. Well-formedness as in the Unicode Standard, table 3-7.
+/// Whether `text` is UTF-8 without control characters. Well-formedness as in the Unicode Standard,
+/// table 3-7.
 bool is_plain_text(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const auto byte = [&](std::size_t at) {
@@ -172,7 +175,8 @@ bool is_plain_text(std::string_view text) {
   return true;
 }
 
-/// Whether `text` is ASCII without escapes or control characters but ends of lines: no string in it can be anything else.
+/// Whether `text` is ASCII without escapes or control characters but ends of lines: no string in it
+/// can be anything else.
 bool is_plain_source(std::string_view text) {
   bool is_other = false;
   for (const char c : text) {  // no branch: sixteen at a time
@@ -260,7 +264,8 @@ std::optional<double> number_of(const pb::Message& message, const pb::FieldDescr
   }
 }
 
-/// The first number out of its range. `outer`: the range and name of the field that holds `message`, which are those of its value.
+/// The first number out of its range. `outer`: the range and name of the field that holds
+/// `message`, which are those of its value.
 std::optional<OutOfRange> find_out_of_range(const pb::Message& message,
                                             const pb::TextFormat::ParseInfoTree* tree,
                                             const pb::FieldDescriptor* outer) {

@@ -25,8 +25,8 @@ enum class EngineAdmission {
   Reserved,   ///< all of them
 };
 
-/// How an inference engine batches, keeps its cache and spends its host's time. Values and sources, and what is a guess: in
-/// hwspecs/engine.
+/// How an inference engine batches, keeps its cache and spends its host's time. Values and sources,
+/// and what is a guess: in hwspecs/engine.
 struct EngineProfile : SpecIdentity {
   std::string engine, from_version;
   std::string known_version;  ///< newest one that the profile was made from; empty: not told
@@ -60,8 +60,8 @@ struct EngineProfile : SpecIdentity {
   double renewed_seconds_per_byte =
       0;                      ///< of communicated tensors that do not fit beside the cache
   std::string reference_cpu;  ///< id of the CPU that these times of the host belong to
-  Seconds
-      frontend{};  ///< between a client and the engine's queue, once a request; not on the engine's path
+  Seconds frontend{};  ///< between a client and the engine's queue, once a request; not on the
+                       ///< engine's path
   bool overlaps_host = false;
   double host_log_sd = 0, system_log_sd = 0;
   double load_share = 0,
@@ -77,16 +77,19 @@ struct EngineProfile : SpecIdentity {
   }
   /// `version` is newer than all that the profile was made from.
   [[nodiscard]] bool is_newer(std::string_view version) const;
-  /// The same with times of the host as one thread of another CPU takes them, `slower` times as long.
+  /// The same with times of the host as one thread of another CPU takes them, `slower` times as
+  /// long.
   [[nodiscard]] EngineProfile on_host(double slower) const;
   /// The captured batch that `sequences` run in; nothing: more than the largest.
   [[nodiscard]] std::optional<int> graph_of(int sequences) const;
 };
 
-/// Reads text format (hwspecs/proto/engine_profile.proto); `where` names it in errors. Throws InputError.
+/// Reads text format (hwspecs/proto/engine_profile.proto); `where` names it in errors. Throws
+/// InputError.
 [[nodiscard]] EngineProfile parse_engine_profile(std::string_view text, std::string_view where);
-/// Of `profiles` the one of that id or alias; or of `engine` the last that begins no later than `version` (empty: the newest;
-/// older than all: the oldest). Throws InputError with the nearest word. Usually through SpecLibrary::find_engine.
+/// Of `profiles` the one of that id or alias; or of `engine` the last that begins no later than
+/// `version` (empty: the newest; older than all: the oldest). Throws InputError with the nearest
+/// word. Usually through SpecLibrary::find_engine.
 [[nodiscard]] const EngineProfile& find_engine_profile(std::span<const EngineProfile> profiles,
                                                        std::string_view engine,
                                                        std::string_view version = "");

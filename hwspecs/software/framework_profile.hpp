@@ -36,7 +36,8 @@ enum class ImageLayout { Nchw, Nhwc };
 
 /// How recurrent layers run.
 enum class Recurrence {
-  Library,  ///< fused, as cuDNN does: one GEMM for all inputs, then a GEMM and one elementwise kernel per step
+  Library,   ///< fused, as cuDNN does: one GEMM for all inputs, then a GEMM and one elementwise
+             ///< kernel per step
   Unrolled,  ///< as ordinary ops, step by step, each dispatched and with a gradient of its own
 };
 
@@ -56,13 +57,15 @@ enum class WeightDecay {
 /// How long activations and their gradients occupy device memory.
 enum class TensorMemory {
   UntilLastUse,     ///< freed, or planned to be overwritten, after the last op that reads them
-  SharedGradients,  ///< activations stay, gradients of activations share memory after their last use
+  SharedGradients,  ///< activations stay, gradients of activations share memory after their last
+                    ///< use
   WholeStep,        ///< every tensor has memory of its own from the first step on
 };
 
-/// When a compiler lays images channels last, by the convolutions of a network's forward pass. A filter has K x C x R x S elements, C
-/// of one group; it is grouped where there are several groups of C > 1, small where neither K nor C is above `small_channels`,
-/// narrowing where 2 K <= C and R > 1.
+/// When a compiler lays images channels last, by the convolutions of a network's forward pass. A
+/// filter has K x C x R x S elements, C of one group; it is grouped where there are several groups
+/// of C > 1, small where neither K nor C is above `small_channels`, narrowing where 2 K <= C and R
+/// > 1.
 ///   no convolution, or most_ops_per_convolution ops to each: never
 ///   training:  none grouped, none narrowing, not all small
 ///   inference: sum(macs x slowdown of its kind) <= sum(macs)
@@ -75,7 +78,8 @@ struct ImageLayoutRule {
 };
 
 /// A compiler that takes the whole graph of a step and writes kernels of its own for whatever no
-/// library computes: chains of elementwise ops and the reductions at their ends (models/lowering/fusion.hpp).
+/// library computes: chains of elementwise ops and the reductions at their ends
+/// (models/lowering/fusion.hpp).
 struct GraphCompiler {
   std::string framework;  ///< id of the profile of the same framework without it
   std::string name;       ///< "xla"
@@ -101,8 +105,9 @@ struct GraphCompiler {
   friend bool operator==(const GraphCompiler&, const GraphCompiler&) = default;
 };
 
-/// Batch norm in training as elementary kernels: sums over each channel, and elementwise kernels with one value per
-/// channel among their operands, which together make FrameworkProfile::batch_norm_..._passes.
+/// Batch norm in training as elementary kernels: sums over each channel, and elementwise kernels
+/// with one value per channel among their operands, which together make
+/// FrameworkProfile::batch_norm_..._passes.
 struct ComposedBatchNorm {
   int forward_sums = 1;  ///< passes that read the image, each a kernel of its own
   int backward_sums = 1;
@@ -113,8 +118,8 @@ struct ComposedBatchNorm {
   friend bool operator==(const ComposedBatchNorm&, const ComposedBatchNorm&) = default;
 };
 
-/// Poolings that neither the GPU's library nor the framework's own kernels do, in one thread of the host: averages, and
-/// overlapping maxima, whose windows may reach beyond the image (`ceil_mode`).
+/// Poolings that neither the GPU's library nor the framework's own kernels do, in one thread of the
+/// host: averages, and overlapping maxima, whose windows may reach beyond the image (`ceil_mode`).
 struct HostPooling {
   Seconds forward_per_cell{};  ///< of a window, on the reference CPU
   Seconds backward_per_cell{};
@@ -129,7 +134,8 @@ struct FrameworkEra {
   bool is_newest = false;  ///< from `version` on
 };
 
-/// From when on the code that a family of networks is written in calls the framework's own attention.
+/// From when on the code that a family of networks is written in calls the framework's own
+/// attention.
 struct FusedSince {
   std::string family;  ///< model_type of its config.json: "gpt2"
   SinceVersion since;
@@ -143,8 +149,8 @@ struct NetworkMeaning {
   bool spares_input_gradient = false;  ///< where the framework computes it otherwise
 };
 
-/// What dynamic loss scaling of mixed-precision training runs before the updates. In all but None the
-/// host waits for the outcome before it goes on.
+/// What dynamic loss scaling of mixed-precision training runs before the updates. In all but None
+/// the host waits for the outcome before it goes on.
 enum class LossScaling {
   None,
   Check,            ///< one pass over all gradients looks for infinities; updates undo the scale
@@ -159,7 +165,8 @@ struct FrameworkHost {
   Seconds dispatch_per_optimizer_op{};
   /// More, where the op calls cuDNN or cuBLAS: descriptors, algorithm, workspace.
   Seconds dispatch_per_library_call{};
-  /// More again, forward in training, of ops with weights: what they leave for backward and for the weights' gradients.
+  /// More again, forward in training, of ops with weights: what they leave for backward and for the
+  /// weights' gradients.
   Seconds autograd_per_library_call{};
   /// Another view of a tensor: no kernel, but an op of the host, forward and backward.
   Seconds view{}, backward_view{};
@@ -167,9 +174,11 @@ struct FrameworkHost {
   Seconds update_per_parameter{};
   Seconds launch_per_kernel{};  ///< one cudaLaunchKernel on the host
   Seconds step_overhead{};      ///< once per step: session.run, feeding, the loop around it
-  /// Standard deviation of ln(measured / predicted) of these costs: other processors, other interpreters.
+  /// Standard deviation of ln(measured / predicted) of these costs: other processors, other
+  /// interpreters.
   double log_sd = 0.30;
-  /// Id of the CPU for which the costs above are stated; others scale with their single-thread speed.
+  /// Id of the CPU for which the costs above are stated; others scale with their single-thread
+  /// speed.
   std::string reference_cpu;
   CpuKernels cpu_kernels = CpuKernels::Library;
   /// The host waits for the GPU before it dispatches the next step.
@@ -187,14 +196,15 @@ struct FrameworkConvolutions {
   ImageLayout image_layout = ImageLayout::Nchw;
   /// The same of half-width images whose convolutions run on tensor cores.
   ImageLayout tensor_core_image_layout = ImageLayout::Nchw;
-  /// Newest cuDNN that the framework works with, major.minor; it decides which algorithms exist. 0 =
-  /// none: convolutions by im2col matrix and GEMMs.
+  /// Newest cuDNN that the framework works with, major.minor; it decides which algorithms exist. 0
+  /// = none: convolutions by im2col matrix and GEMMs.
   double cudnn_version = 9;
   bool autotunes = false;
   Bytes workspace_limit{};
   /// Stores filters as R,S,C,K and transposes them for every convolution call.
   bool transforms_filters = false;
-  /// Copies an image whose padding differs from side to side into a padded one before the library call.
+  /// Copies an image whose padding differs from side to side into a padded one before the library
+  /// call.
   bool pads_uneven_images = false;
   /// Leaves tiled FFT out, except for gradients of data.
   bool avoids_tiled_fft = false;
@@ -214,10 +224,12 @@ struct FrameworkFusion {
   bool activations = false;  ///< after any op that has a kernel, at no cost
   bool folds_inference_batch_norm = false;  ///< into the weights of the convolution before it
   bool bias_gradients = false;              ///< of GEMMs, in the epilogue of a backward GEMM
-  /// GEMMs of every pair of a sample's vectors, with the joins and gathers around them: a kernel each way.
+  /// GEMMs of every pair of a sample's vectors, with the joins and gathers around them: a kernel
+  /// each way.
   bool pair_gemms = false;
   bool edge_attention = false;  ///< attention over a graph's edges, in a kernel each way
-  /// Casts of 8-bit operands, in what makes or reads them (models/lowering/low_precision_operands.hpp).
+  /// Casts of 8-bit operands, in what makes or reads them
+  /// (models/lowering/low_precision_operands.hpp).
   bool operand_casts = false;
 
   friend bool operator==(const FrameworkFusion&, const FrameworkFusion&) = default;
@@ -225,7 +237,8 @@ struct FrameworkFusion {
 
 /// Batch norm in training.
 struct FrameworkBatchNorm {
-  /// Reads and writes of the whole image. cuDNN's takes 3 and 5; more where it is composed of elementary kernels.
+  /// Reads and writes of the whole image. cuDNN's takes 3 and 5; more where it is composed of
+  /// elementary kernels.
   double forward_passes = 3;
   double backward_passes = 5;
   int update_kernels = 0;        ///< small ones per batch norm and step, for its running statistics
@@ -248,23 +261,29 @@ struct FrameworkKernels {
   double max_pool_backward_efficiency = 1.0;
   int dropout_kernels = 1;            ///< forward
   bool in_place_activations = false;  ///< where the network says so
-  /// Of an element of a kernel whose operands do not all lie as its result does, to find each one's place.
+  /// Of an element of a kernel whose operands do not all lie as its result does, to find each one's
+  /// place.
   double strided_instructions = 0;
   AttentionKernels attention = AttentionKernels::Steps;
   /// The same of 32-bit operands whose heads share keys; nothing: as `attention`.
   std::optional<AttentionKernels> wide_grouped_attention;
-  /// Where a network's code casts to 32 bits in 16-bit networks, that is an op, and so is all that follows.
+  /// Where a network's code casts to 32 bits in 16-bit networks, that is an op, and so is all that
+  /// follows.
   bool casts_as_written = false;
-  /// Gradients of softmax and powers take kernels before the last: y * dy; x^(n - 1) and n times that.
+  /// Gradients of softmax and powers take kernels before the last: y * dy; x^(n - 1) and n times
+  /// that.
   bool composed_gradients = false;
-  /// A slice of the outermost dimension is a view, and the gradient of any slice is zeros with a copy in them.
+  /// A slice of the outermost dimension is a view, and the gradient of any slice is zeros with a
+  /// copy in them.
   bool slices_are_views = false;
-  /// Gradients of rows that were looked up are summed row by row: the ids are sorted first, in many small kernels.
+  /// Gradients of rows that were looked up are summed row by row: the ids are sorted first, in many
+  /// small kernels.
   bool sorts_row_gradients = false;
-  /// The vendor's matrix library has no kernels for Hopper yet that stay on their SMs; settled by the job (resident_gemms).
+  /// The vendor's matrix library has no kernels for Hopper yet that stay on their SMs; settled by
+  /// the job (resident_gemms).
   bool early_gemms = false;
-  /// Attention in one kernel runs one that was written for Ampere's instructions (FlashAttention 1 and 2); settled by the job
-  /// (warp_group_attention).
+  /// Attention in one kernel runs one that was written for Ampere's instructions (FlashAttention 1
+  /// and 2); settled by the job (warp_group_attention).
   bool early_attention = false;
 
   friend bool operator==(const FrameworkKernels&, const FrameworkKernels&) = default;
@@ -273,7 +292,8 @@ struct FrameworkKernels {
 /// Recurrent layers.
 struct FrameworkRecurrence {
   Recurrence kind = Recurrence::Library;
-  /// Host time per layer and step of a fused loop that the framework drives itself; none within cuDNN.
+  /// Host time per layer and step of a fused loop that the framework drives itself; none within
+  /// cuDNN.
   Seconds step{};
   /// Layers and directions that do not wait for each other run at the same time.
   bool streams = true;
@@ -287,11 +307,13 @@ struct FrameworkRecurrence {
 struct FrameworkBackward {
   /// Computes the gradient of the network's input as well, which nobody reads.
   bool differentiates_input = false;
-  /// Where a tensor has several readers, the first gradient is copied before others are added to it.
+  /// Where a tensor has several readers, the first gradient is copied before others are added to
+  /// it.
   bool copies_first_gradient = false;
   /// Library calls add a weight's gradient to what was there (beta 1), which they read.
   bool adds_weight_gradients_in_place = false;
-  /// Where a tensor has several readers, a convolution adds its gradient to what is there on the way out.
+  /// Where a tensor has several readers, a convolution adds its gradient to what is there on the
+  /// way out.
   bool adds_gradients_in_convolutions = false;
 
   friend bool operator==(const FrameworkBackward&, const FrameworkBackward&) = default;
@@ -343,8 +365,8 @@ struct FrameworkProfile {
   std::string id;  ///< "tensorflow", "pytorch", "ideal"
   std::string name;
   bool trains = true;  ///< false: an inference engine
-  /// Standard deviation of ln(measured / predicted) of a whole step, for what no kernel explains: clocks,
-  /// drivers, library versions, how others measured.
+  /// Standard deviation of ln(measured / predicted) of a whole step, for what no kernel explains:
+  /// clocks, drivers, library versions, how others measured.
   double system_log_sd = 0.12;
 
   FrameworkHost host;
@@ -360,10 +382,12 @@ struct FrameworkProfile {
   std::optional<GraphCompiler> compiler;  ///< nothing: ops run one by one
 
   std::optional<FrameworkEra> era;  ///< of older states
-  /// Id of the framework that this is in a vendor's container, run by the vendor's training scripts.
+  /// Id of the framework that this is in a vendor's container, run by the vendor's training
+  /// scripts.
   std::optional<std::string> container_of;
   std::vector<NetworkMeaning> network_meanings;
-  // What a version decides (hwspecs/software/software_defaults.hpp); nothing: as of the profile "generic".
+  // What a version decides (hwspecs/software/software_defaults.hpp); nothing: as of the profile
+  // "generic".
   std::optional<SinceVersion> tf32;  ///< fp32 code computes convolutions as TF32, GEMMs too
   std::optional<SinceVersion> tf32_spares_gemms;  ///< convolutions alone
   std::optional<SinceVersion> gemm_bias;          ///< fuses_gemm_bias whatever it says
@@ -373,7 +397,8 @@ struct FrameworkProfile {
   std::optional<SinceVersion> resident_gemms;
   /// From when on attention in one kernel runs one written for Hopper there; nothing: always.
   std::optional<SinceVersion> warp_group_attention;
-  /// From when on a compiler decides the layout of images (GraphCompiler::image_layout); nothing: never.
+  /// From when on a compiler decides the layout of images (GraphCompiler::image_layout); nothing:
+  /// never.
   std::optional<SinceVersion> chooses_image_layout;
   std::vector<FusedSince> fused_since;  ///< of other families: as FrameworkKernels::attention says
   std::vector<SpecSource> sources;      ///< documents, and measurements with host and date
@@ -383,9 +408,10 @@ struct FrameworkProfile {
 /// Whether a step computes the gradient of the input of a network of the zoo.
 [[nodiscard]] bool differentiates_input(const FrameworkProfile& framework, std::string_view zoo);
 
-/// Reads a profile in text format (hwspecs/proto/framework_profile.proto). `where` names it in errors.
-/// A profile `based_on` another, which `find` has, takes from it what it does not state, eras excepted.
-/// Throws InputError: syntax, a missing or absurd value, a value without a source, no such base.
+/// Reads a profile in text format (hwspecs/proto/framework_profile.proto). `where` names it in
+/// errors. A profile `based_on` another, which `find` has, takes from it what it does not state,
+/// eras excepted. Throws InputError: syntax, a missing or absurd value, a value without a source,
+/// no such base.
 [[nodiscard]] FrameworkProfile parse_framework_profile(std::string_view text,
                                                        std::string_view where,
                                                        const FindSpecText& find);
@@ -393,7 +419,8 @@ struct FrameworkProfile {
 [[nodiscard]] FrameworkProfile parse_framework_profile(std::string_view text,
                                                        std::string_view where);
 
-/// Id of the framework that `profile` is a compiler, an era or a container of; its own where it is none of them.
+/// Id of the framework that `profile` is a compiler, an era or a container of; its own where it is
+/// none of them.
 [[nodiscard]] const std::string& family_of(const FrameworkProfile& profile);
 
 }  // namespace tracecast

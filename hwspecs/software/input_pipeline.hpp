@@ -27,8 +27,8 @@ struct DataSetSpec {
 /// Who turns a batch into pinned memory, from which the GPU copies without the host's help.
 enum class PinnedBy { Thread, Worker, None };
 
-/// How a framework's data loader prepares samples: its documented structure, and costs in clock cycles
-/// of a Haswell core that is alone. Sources and what is a guess: in the profile's text file.
+/// How a framework's data loader prepares samples: its documented structure, and costs in clock
+/// cycles of a Haswell core that is alone. Sources and what is a guess: in the profile's text file.
 struct InputPipelineProfile {
   std::string id;
   std::string name;
@@ -74,8 +74,8 @@ struct InputPipelineProfile {
   std::vector<SpecValue> values;
 };
 
-/// Read text format (hwspecs/proto/input_pipeline.proto); `where` names it in errors. Throw InputError:
-/// syntax, a missing or absurd value, a value without a source.
+/// Read text format (hwspecs/proto/input_pipeline.proto); `where` names it in errors. Throw
+/// InputError: syntax, a missing or absurd value, a value without a source.
 [[nodiscard]] InputPipelineProfile parse_input_pipeline(std::string_view text,
                                                         std::string_view where);
 [[nodiscard]] DataSetSpec parse_data_set(std::string_view text, std::string_view where);

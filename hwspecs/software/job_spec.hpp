@@ -23,16 +23,19 @@ struct PaddedLengths {
   [[nodiscard]] std::int64_t longest_of(std::int64_t batch) const;
 };
 
-/// What a training loop does round the step of its network. All of it happens in the process that dispatches.
+/// What a training loop does round the step of its network. All of it happens in the process that
+/// dispatches.
 struct LoopWork {
   int waits_at_end =
       0;  ///< results read back after the update: the host begins no step before the GPU is done
   int waits_after_forward = 0;  ///< read back between the forward and the backward pass
-  /// Read back on the way through the forward pass, at equal distances: what the loop does by itself falls between.
+  /// Read back on the way through the forward pass, at equal distances: what the loop does by
+  /// itself falls between.
   int waits_within_forward = 0;
   bool waits_per_update = false;  ///< one value per parameter read back before the updates
-  /// Once in so many steps results are read back after the update, to be printed; 0: never. Counts where one process
-  /// trains on several GPUs (sim/parallel/replicas.hpp): on one GPU a wait of the host in ten steps changes nothing.
+  /// Once in so many steps results are read back after the update, to be printed; 0: never. Counts
+  /// where one process trains on several GPUs (sim/parallel/replicas.hpp): on one GPU a wait of the
+  /// host in ten steps changes nothing.
   int steps_per_report = 0;
   // Between two steps, with nothing queued on the GPU when the loop waits at the end:
   double cycles_per_step = 0, cycles_per_sample = 0;  ///< of a Haswell core that is alone
@@ -43,8 +46,8 @@ struct LoopWork {
   int processes = 1;  ///< side by side on one GPU; one of them is counted
 };
 
-/// A training program: a network, the framework that runs it, and the loop that trains it. What is empty is the
-/// usual: the framework's loader, its default optimizer. One that exists is valid.
+/// A training program: a network, the framework that runs it, and the loop that trains it. What is
+/// empty is the usual: the framework's loader, its default optimizer. One that exists is valid.
 struct JobSpec {
   std::string id;
   std::string name;
@@ -63,8 +66,8 @@ struct JobSpec {
   std::vector<SpecValue> values;
 };
 
-/// Reads text format (hwspecs/proto/job_spec.proto); `where` names it in errors. Throws InputError: syntax, an
-/// absurd value, a value without a source.
+/// Reads text format (hwspecs/proto/job_spec.proto); `where` names it in errors. Throws InputError:
+/// syntax, an absurd value, a value without a source.
 [[nodiscard]] JobSpec parse_job_spec(std::string_view text, std::string_view where);
 
 }  // namespace tracecast

@@ -8,8 +8,9 @@
 
 namespace tracecast {
 
-/// What starts a training job on a cluster and feeds it: a resource manager that gives out containers, and a framework
-/// that runs tasks in them. Sources, and what is a guess: in the profile's text file.
+/// What starts a training job on a cluster and feeds it: a resource manager that gives out
+/// containers, and a framework that runs tasks in them. Sources, and what is a guess: in the
+/// profile's text file.
 struct LauncherProfile {
   std::string id;
   std::string name;
@@ -23,12 +24,13 @@ struct LauncherProfile {
   std::vector<SpecSource> sources;
   std::vector<SpecValue> values;
 
-  /// Until all containers of `executors` run: the application's own comes with a node's report (half a heartbeat on
-  /// average) and starts; it asks for the others, which come with the reports of as many nodes (the last of n
-  /// uniform moments, n / (n + 1)), and start together.
+  /// Until all containers of `executors` run: the application's own comes with a node's report
+  /// (half a heartbeat on average) and starts; it asks for the others, which come with the reports
+  /// of as many nodes (the last of n uniform moments, n / (n + 1)), and start together.
   ///   heartbeat / 2 + container + first_request + heartbeat * n / (n + 1) + container
   [[nodiscard]] Seconds scheduling(int executors) const;
-  /// Time of the framework before and beside training: context_start + worker_start + tasks * task_launch.
+  /// Time of the framework before and beside training: context_start + worker_start + tasks *
+  /// task_launch.
   [[nodiscard]] Seconds execution(int tasks) const;
 };
 

@@ -55,8 +55,9 @@ struct MlperfRound {
   [[nodiscard]] const MlperfBenchmark* find(std::string_view benchmark) const;
 };
 
-/// Reads text format (hwspecs/proto/mlperf_round.proto); `where` names it in errors. `find` has the round that it is based
-/// on. Throws InputError: syntax, a missing or absurd value, a value without a source, no such round before.
+/// Reads text format (hwspecs/proto/mlperf_round.proto); `where` names it in errors. `find` has the
+/// round that it is based on. Throws InputError: syntax, a missing or absurd value, a value without
+/// a source, no such round before.
 [[nodiscard]] MlperfRound parse_mlperf_round(std::string_view text, std::string_view where,
                                              const FindSpecText& find);
 

@@ -114,7 +114,8 @@ template <>
 struct Kind<ReleaseHistory>
     : Standalone<ReleaseHistory, parse_release_history, embedded::release_histories> {};
 
-/// What a list does whatever its profiles are, which it knows by their places: compiled once, not once a kind.
+/// What a list does whatever its profiles are, which it knows by their places: compiled once, not
+/// once a kind.
 class AnyList {
  public:
   explicit AnyList(std::span<const EmbeddedFile> binary) : binary_(binary) {}
@@ -224,7 +225,8 @@ std::optional<SpecText> AnyList::find_text(std::string_view id) const {
   return find_in_binary(id);
 }
 
-/// Whether `id` stands between quotation marks in `text` or in a file of the binary that it builds on.
+/// Whether `id` stands between quotation marks in `text` or in a file of the binary that it builds
+/// on.
 bool AnyList::names(std::string_view text, std::string_view id, int most_bases) const {
   if (names_quoted(text, id)) return true;
   const std::string_view base = scan_string(text, "based_on");

@@ -58,7 +58,8 @@ struct CallFacts {
   /// False: linear layers ran in another library than the framework's version has.
   std::optional<bool> cublas_lt;
   std::optional<bool> unrolled;  ///< recurrent layers are modules of their own for every step
-  /// Channels, and the dimensions of GEMMs along which operands and results lie, are rounded up to multiples of it.
+  /// Channels, and the dimensions of GEMMs along which operands and results lie, are rounded up to
+  /// multiples of it.
   std::optional<int> multiple;
   std::string algorithm;  ///< of convolutions, as cuDNN names it for forward, whatever is fastest
 };
@@ -112,8 +113,9 @@ struct PublishedSource {
   std::vector<SpecSource> sources;
 };
 
-/// Reads text format (hwspecs/proto/published_source.proto); `where` names it in errors. Throws InputError: syntax, a
-/// condition without column or values, a program without its source, a use without what or record.
+/// Reads text format (hwspecs/proto/published_source.proto); `where` names it in errors. Throws
+/// InputError: syntax, a condition without column or values, a program without its source, a use
+/// without what or record.
 [[nodiscard]] PublishedSource parse_published_source(std::string_view text, std::string_view where);
 
 /// The records that a table's rows may have; refers to `all`.
@@ -122,7 +124,8 @@ class PublishedRecords {
   /// `table`: its file's name, packed or not, and its header.
   PublishedRecords(std::span<const PublishedSource> all, std::string_view table,
                    std::span<const std::string> columns);
-  /// All that records say of a row's program; of two that say the same thing the later one, by id of the record.
+  /// All that records say of a row's program; of two that say the same thing the later one, by id
+  /// of the record.
   [[nodiscard]] PublishedProgram program_of(const RowField& field) const;
   struct Used {
     RowUse value = RowUse::None;     ///< the strongest

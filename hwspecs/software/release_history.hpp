@@ -22,8 +22,9 @@ struct ReleaseHistory {
   [[nodiscard]] double newest(std::string_view month) const;
 };
 
-/// Reads text format (hwspecs/proto/release_history.proto); `where` names it in errors. Throws InputError: syntax, no
-/// release, versions or months that do not ascend, a source that is not known.
+/// Reads text format (hwspecs/proto/release_history.proto); `where` names it in errors. Throws
+/// InputError: syntax, no release, versions or months that do not ascend, a source that is not
+/// known.
 [[nodiscard]] ReleaseHistory parse_release_history(std::string_view text, std::string_view where);
 
 }  // namespace tracecast

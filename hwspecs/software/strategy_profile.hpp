@@ -12,11 +12,15 @@ namespace tracecast {
 /// How the gradients of the replicas become one.
 enum class Communication {
   AllReduce,  ///< a collective; every replica updates its own weights
-  OnHost,  ///< weights in host memory: fetched before each layer, gradients pushed, added and applied there
-  Scattered,  ///< weights scattered over the GPUs of the box: fetched from, gradients pushed to the one that has them
+  OnHost,     ///< weights in host memory: fetched before each layer, gradients pushed, added and
+              ///< applied there
+  Scattered,  ///< weights scattered over the GPUs of the box: fetched from, gradients pushed to the
+              ///< one that has them
   Copies,     ///< each gradient added on one GPU of the box, the sum copied to all
-  FirstGpu,  ///< weights broadcast before each step, gradients reduced to the first GPU, which alone updates
-  Served,  ///< each gradient added on one GPU of the box, the sum sent to a server process, which updates the weight; back the same way
+  FirstGpu,   ///< weights broadcast before each step, gradients reduced to the first GPU, which
+              ///< alone updates
+  Served,  ///< each gradient added on one GPU of the box, the sum sent to a server process, which
+           ///< updates the weight; back the same way
 };
 
 /// Who drives the replicas.
@@ -33,18 +37,20 @@ enum class TableSharding {
   Balanced,  ///< whole, but those that are more than a GPU's share of the work are cut by rows
 };
 
-/// Embedding tables that lie on one GPU each, or in parts on several, and are looked up there for all.
+/// Embedding tables that lie on one GPU each, or in parts on several, and are looked up there for
+/// all.
 struct TableStrategy {
   TableSharding parallel_layout{};
-  Bytes replicated{};  ///< tables up to this size, of 4-byte numbers, are on every GPU
-  double repeat_probability =
-      1;  ///< so are those of whose rows an average one is looked up twice in a GPU's batch with more
-  double vector_cost = 1;  ///< of sending one, in rows read
+  Bytes replicated{};             ///< tables up to this size, of 4-byte numbers, are on every GPU
+  double repeat_probability = 1;  ///< so are those of whose rows an average one is looked up twice
+                                  ///< in a GPU's batch with more
+  double vector_cost = 1;         ///< of sending one, in rows read
   double memory_share =
       1;  ///< of a GPU's memory, what tables and their optimizer's states may fill
   bool prefetches_ids = false;  ///< of the next batch while this one is computed
   bool keeps_wide = false;      ///< rows of 4-byte numbers whatever the network runs in
-  /// Of rows that all GPUs of one node have, each adds its gradients number by number to the copy of the row's owner.
+  /// Of rows that all GPUs of one node have, each adds its gradients number by number to the copy
+  /// of the row's owner.
   bool adds_remotely = false;
 };
 
@@ -78,7 +84,8 @@ struct StrategyProfile {
   /// Each GPU of a node updates its part of the weights; gradients are packed all by one kernel.
   bool divides_updates = false;
 
-  /// A data set's rows and edges lie in parts in the memory of all GPUs, where they fit; else in host memory.
+  /// A data set's rows and edges lie in parts in the memory of all GPUs, where they fit; else in
+  /// host memory.
   bool divides_stores = false;
 
   Seconds host_per_bucket{};
@@ -103,12 +110,14 @@ struct StrategyProfile {
 struct RankVariation {
   /// Standard deviation, over ranks, of a step's compute time relative to its mean.
   double rank_sd = 0;
-  /// Factor of kernels on a device whose board carries others that work as well: they share its power and heat.
+  /// Factor of kernels on a device whose board carries others that work as well: they share its
+  /// power and heat.
   double shared_board_time_factor = 1;
-  /// What one process moves between GPUs that cannot reach each other, all such copies together: the driver takes them
-  /// through host memory one after the other.
+  /// What one process moves between GPUs that cannot reach each other, all such copies together:
+  /// the driver takes them through host memory one after the other.
   BytesPerSecond staged_copies{};
-  /// What one thread moves over the kernel's TCP where `tcp_cpu` is the processor (`tcp_link`: the link on which it was seen).
+  /// What one thread moves over the kernel's TCP where `tcp_cpu` is the processor (`tcp_link`: the
+  /// link on which it was seen).
   BytesPerSecond tcp_thread{};
   std::string tcp_cpu, tcp_link;
   std::vector<SpecSource> sources;
@@ -117,8 +126,8 @@ struct RankVariation {
 /// Reads text format (message RankVariation); `where` names it in errors. Throws InputError.
 [[nodiscard]] RankVariation parse_rank_variation(std::string_view text, std::string_view where);
 
-/// Reads text format (hwspecs/proto/strategy_profile.proto); `where` names it in errors. Throws InputError: syntax, a
-/// missing or absurd value, a value without a source.
+/// Reads text format (hwspecs/proto/strategy_profile.proto); `where` names it in errors. Throws
+/// InputError: syntax, a missing or absurd value, a value without a source.
 [[nodiscard]] StrategyProfile parse_strategy(std::string_view text, std::string_view where);
 
 }  // namespace tracecast

@@ -11,22 +11,26 @@ namespace tracecast {
 
 /// How a loss over the vocabulary is computed.
 enum class LossKernels {
-  /// Logits cast to fp32; maximum, difference, exponential, sum, quotient, each over memory; backward scale and cast.
+  /// Logits cast to fp32; maximum, difference, exponential, sum, quotient, each over memory;
+  /// backward scale and cast.
   /// Source: Megatron-LM, core/tensor_parallel/cross_entropy.py.
   StepByStep,
   /// Logits cast to fp32, log-softmax and its gradient. Source: PyTorch, aten LogSoftmax, Loss.
   LogSoftmax,
-  /// One kernel forward, one that writes the gradient over the logits. Source: flash-attention, xentropy_kernel.cu.
+  /// One kernel forward, one that writes the gradient over the logits. Source: flash-attention,
+  /// xentropy_kernel.cu.
   Fused,
 };
 
 /// What "selective" recomputation repeats.
 enum class SelectiveRecompute {
-  AttentionCore,  ///< the attention between its GEMMs (Korthikanti et al., arXiv 2205.05198, section 5)
-  /// All of a layer but attention and every other GEMM. Source: torchtitan, parallelize_llama.py, _save_list.
+  AttentionCore,  ///< the attention between its GEMMs (Korthikanti et al., arXiv 2205.05198,
+                  ///< section 5)
+  /// All of a layer but attention and every other GEMM. Source: torchtitan, parallelize_llama.py,
+  /// _save_list.
   OtherGemms,
-  /// Norms, and what lies between the two GEMMs of experts (recompute_modules layernorm, moe_act). Source: Megatron-LM,
-  /// core/transformer/transformer_config.py.
+  /// Norms, and what lies between the two GEMMs of experts (recompute_modules layernorm, moe_act).
+  /// Source: Megatron-LM, core/transformer/transformer_config.py.
   NormsAndActivations,
 };
 
@@ -39,18 +43,21 @@ enum class LayerGraphs {
 
 /// What a training program does for MoE networks.
 struct MoeProgram {
-  /// Ops that the host dispatches besides the layer's own, forward and backward: the router's choice, and what counts,
-  /// sorts, pads and sends tokens. Each passes over a number per token and expert.
+  /// Ops that the host dispatches besides the layer's own, forward and backward: the router's
+  /// choice, and what counts, sorts, pads and sends tokens. Each passes over a number per token and
+  /// expert.
   double router_ops = 0, router_backward_ops = 0;
   double communication_ops = 0, communication_backward_ops = 0;
   /// The host reads how many tokens go where before it launches the experts.
   bool reads_counts = false;
-  /// Launches of every GEMM of experts, for each of a rank's; 0: one for all. In 8 bits twice as many: each quantizes.
+  /// Launches of every GEMM of experts, for each of a rank's; 0: one for all. In 8 bits twice as
+  /// many: each quantizes.
   double launches_per_expert = 0;
   bool sorts_twice =
       false;  ///< tokens are sorted by rank before they are sent, and by expert when they are there
   bool sends_once = false;  ///< a token goes to a rank once, however many of its experts are there
-  /// Collectives of tokens run beside the kernels of another micro-batch, on so many SMs; 0: nothing hides them.
+  /// Collectives of tokens run beside the kernels of another micro-batch, on so many SMs; 0:
+  /// nothing hides them.
   double hidden_communication_sms = 0;
   bool fuses_activation = false;  ///< and the cast of its result, in the GEMMs before it, both ways
 };
@@ -68,10 +75,12 @@ struct TrainingSoftware {
       false;                      ///< reduces them while the last micro-batch's backward pass runs
   bool overlaps_weights = false;  ///< gathers updated weights during the next forward pass
   bool adds_gradients = false;    ///< a kernel per weight and micro-batch adds to the kept gradient
-  /// Collectives of sequence-parallel ranks run beside the GEMMs that they feed or that feed them, piece by piece.
+  /// Collectives of sequence-parallel ranks run beside the GEMMs that they feed or that feed them,
+  /// piece by piece.
   bool overlaps_tensor = false;
   bool waits_after_send = false;  ///< the host waits for every send between stages
-  /// Bytes that the update of one weight moves: unscaling, norm, optimizer, copy to the 16-bit weight.
+  /// Bytes that the update of one weight moves: unscaling, norm, optimizer, copy to the 16-bit
+  /// weight.
   double update_bytes = 0;
   double update_passes = 1;  ///< kernels per group of tensors, for latency
   /// Times of its attention kernel over those of FlashAttention-2, where it has one.
@@ -87,14 +96,16 @@ struct TrainingSoftware {
   SelectiveRecompute selective = SelectiveRecompute::AttentionCore;
   LayerGraphs graphs = LayerGraphs::None;
   MoeProgram moe;
-  /// Standard deviation of ln(step time) among releases of the program that train the same MoE by the same plan.
+  /// Standard deviation of ln(step time) among releases of the program that train the same MoE by
+  /// the same plan.
   double moe_log_sd = 0;
   std::vector<SpecSource> sources;
   std::vector<SpecValue> values;
 };
 
-/// Reads text format (hwspecs/proto/training_software.proto); `where` names it in errors. `find` has the files that one
-/// may be based on. Throws InputError: syntax, a missing or absurd value, a value without a source, no such base.
+/// Reads text format (hwspecs/proto/training_software.proto); `where` names it in errors. `find`
+/// has the files that one may be based on. Throws InputError: syntax, a missing or absurd value, a
+/// value without a source, no such base.
 [[nodiscard]] TrainingSoftware parse_training_software(std::string_view text,
                                                        std::string_view where,
                                                        const FindSpecText& find);

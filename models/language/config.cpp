@@ -35,8 +35,9 @@ constexpr auto kOwnReaders = std::to_array<OwnReader>({
     {"qwen3_next", language::read_delta_hybrid},
 });
 
-/// Families of text and images or sound: where their text is described, and what it is where that says no model_type.
-/// Sources: transformers, configuration_FAMILY.py; the files beside the weights of those that are not in it.
+/// Families of text and images or sound: where their text is described, and what it is where that
+/// says no model_type. Sources: transformers, configuration_FAMILY.py; the files beside the weights
+/// of those that are not in it.
 struct Outer {
   std::string_view model_type, text_family;
   std::string_view text = "text_config";

@@ -67,7 +67,8 @@ std::vector<bool> turned_layers(const ConfigObject& config, const DecoderFamily&
   return result;
 }
 
-/// Which layers have experts, by the rules of all families' classes: their keys do not contradict each other.
+/// Which layers have experts, by the rules of all families' classes: their keys do not contradict
+/// each other.
 class ExpertLayers {
  public:
   ExpertLayers(const ConfigObject& config, std::int64_t layers)

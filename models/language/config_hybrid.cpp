@@ -2,8 +2,9 @@
 
 #include "models/language/config_object.hpp"
 
-/// Layers that a file lists one by one. Keys: transformers, configuration_qwen3_next.py, _qwen3_5.py, _qwen3_5_moe.py,
-/// _nemotron_h.py; NVIDIA's configuration_decilm.py and block_config.py.
+/// Layers that a file lists one by one. Keys: transformers, configuration_qwen3_next.py,
+/// _qwen3_5.py, _qwen3_5_moe.py, _nemotron_h.py; NVIDIA's configuration_decilm.py and
+/// block_config.py.
 namespace tracecast::language {
 namespace {
 
@@ -158,7 +159,8 @@ LanguageNetwork read_nemotron_h(const ConfigObject& config, std::string_view fam
 
 namespace {
 
-/// NVIDIA, modeling_decilm.py: to the next multiple of 256 of two thirds of the multiple of the width.
+/// NVIDIA, modeling_decilm.py: to the next multiple of 256 of two thirds of the multiple of the
+/// width.
 std::int64_t searched_width(double multiple, std::int64_t width) {
   constexpr std::int64_t kUnit = 256;
   const auto exact = static_cast<std::int64_t>(2 * multiple * static_cast<double>(width) / 3);

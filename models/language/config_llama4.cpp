@@ -2,7 +2,8 @@
 
 #include "models/language/config_object.hpp"
 
-/// Llama 4, whose layers differ in blocks, turned heads, norms and experts. Keys: transformers, configuration_llama4.py.
+/// Llama 4, whose layers differ in blocks, turned heads, norms and experts. Keys: transformers,
+/// configuration_llama4.py.
 namespace tracecast::language {
 namespace {
 

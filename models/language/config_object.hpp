@@ -13,13 +13,14 @@
 
 namespace tracecast::language {
 
-/// An object of a config.json with its place in the file. A key whose value is null counts as absent.
-/// All throw InputError naming file and key path, what was found and what was expected.
+/// An object of a config.json with its place in the file. A key whose value is null counts as
+/// absent. All throw InputError naming file and key path, what was found and what was expected.
 class ConfigObject {
  public:
   ConfigObject(const nlohmann::json& value, std::string where, std::string path = {});
 
-  /// Of all functions: a key of an object inside this one is written with a point ("attn_config.alibi").
+  /// Of all functions: a key of an object inside this one is written with a point
+  /// ("attn_config.alibi").
   [[nodiscard]] bool has(std::string_view key) const { return find(key) != nullptr; }
   /// The first of these keys that is there; the first of all where none is.
   [[nodiscard]] std::string_view first_of(std::span<const std::string_view> keys) const;
@@ -53,11 +54,13 @@ class ConfigObject {
   [[nodiscard]] bool is_text(std::string_view key) const;
   [[nodiscard]] bool is_negative(
       std::string_view key) const;  ///< a number below 0: "none" to some classes
-  /// Keys, here and inside, that state sizes by their names and that nobody asked for. Lists of words and of objects, and
-  /// what names ids, probabilities, seeds and lengths of generated texts, are passed over.
+  /// Keys, here and inside, that state sizes by their names and that nobody asked for. Lists of
+  /// words and of objects, and what names ids, probabilities, seeds and lengths of generated texts,
+  /// are passed over.
   [[nodiscard]] std::vector<std::string> unread_sizes() const;
 
-  /// The same object, which has these values where it states none: what a family's class sets, where files leave it out.
+  /// The same object, which has these values where it states none: what a family's class sets,
+  /// where files leave it out.
   [[nodiscard]] ConfigObject with_defaults(const nlohmann::json& defaults) const;
 
   [[nodiscard]] std::string place(std::string_view key) const;
@@ -119,22 +122,24 @@ inline constexpr std::int64_t kMostLayers = 4096;
 struct CommonSizes {
   std::int64_t width = 1, layers = 1, heads = 1, kv_heads = 1, head_width = 1;
 };
-/// Width, layers, heads, heads of keys (else as many), width of a head (else `usual_head_width`, or width / heads where
-/// that is 0), by the names in `keys`.
+/// Width, layers, heads, heads of keys (else as many), width of a head (else `usual_head_width`, or
+/// width / heads where that is 0), by the names in `keys`.
 [[nodiscard]] CommonSizes common_sizes(const ConfigObject& config,
                                        std::int64_t usual_head_width = 0);
-/// Channels of a head that rotary positions turn: partial_rotary_factor, here or in rope_parameters.
+/// Channels of a head that rotary positions turn: partial_rotary_factor, here or in
+/// rope_parameters.
 [[nodiscard]] std::int64_t rotary_width(const ConfigObject& config, std::int64_t head_width,
                                         double usual_share = 1);
-/// Whether rotary positions are scaled besides: YaRN by more than 1, unless attention_factor is 1 or mscale equals
-/// mscale_all_dim, in rope_scaling or rope_parameters. Source: transformers, modeling_rope_utils.py.
+/// Whether rotary positions are scaled besides: YaRN by more than 1, unless attention_factor is 1
+/// or mscale equals mscale_all_dim, in rope_scaling or rope_parameters. Source: transformers,
+/// modeling_rope_utils.py.
 [[nodiscard]] bool scales_rotation(const ConfigObject& config);
 /// An activation by its name in hidden_act and the like.
 [[nodiscard]] LanguageActivation activation_of(const ConfigObject& config, std::string_view key,
                                                std::string_view usual);
 
-// Readers of families whose layers follow rules of their own (all others are rows of families.hpp); `family` is the
-// file's model_type.
+// Readers of families whose layers follow rules of their own (all others are rows of families.hpp);
+// `family` is the file's model_type.
 [[nodiscard]] LanguageNetwork read_llama4(const ConfigObject& config, std::string_view family);
 [[nodiscard]] LanguageNetwork read_delta_hybrid(const ConfigObject& config,
                                                 std::string_view family);
@@ -142,7 +147,8 @@ struct CommonSizes {
 [[nodiscard]] LanguageNetwork read_nemotron_nas(const ConfigObject& config,
                                                 std::string_view family);
 
-/// Parameters of Llama 4's encoder of images, its adapter and the GEMM that leads to words `width` wide.
+/// Parameters of Llama 4's encoder of images, its adapter and the GEMM that leads to words `width`
+/// wide.
 [[nodiscard]] double llama4_encoder_parameters(const ConfigObject& vision, std::int64_t width);
 
 }  // namespace tracecast::language

@@ -5,9 +5,10 @@
 
 #include "models/language/families.hpp"
 
-/// What single families have beside their rows. Sources: transformers, modeling_FAMILY.py and configuration_FAMILY.py;
-/// MosaicML's configuration_mpt.py, Baichuan's configuration_baichuan.py and modeling_baichuan.py, Apple's
-/// configuration_openelm.py, Moonshot's modeling_kimi.py, MiniMax's configuration_minimax_text_01.py.
+/// What single families have beside their rows. Sources: transformers, modeling_FAMILY.py and
+/// configuration_FAMILY.py; MosaicML's configuration_mpt.py, Baichuan's configuration_baichuan.py
+/// and modeling_baichuan.py, Apple's configuration_openelm.py, Moonshot's modeling_kimi.py,
+/// MiniMax's configuration_minimax_text_01.py.
 namespace tracecast::language {
 namespace {
 

@@ -2,8 +2,9 @@
 
 #include <array>
 
-/// Sources: transformers, src/transformers/models/FAMILY/configuration_FAMILY.py and modeling_FAMILY.py; of families that
-/// are not in it the files of the same names beside their weights.
+/// Sources: transformers, src/transformers/models/FAMILY/configuration_FAMILY.py and
+/// modeling_FAMILY.py; of families that are not in it the files of the same names beside their
+/// weights.
 namespace tracecast::language {
 namespace {
 

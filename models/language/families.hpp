@@ -6,11 +6,12 @@
 #include "models/language/config_object.hpp"
 #include "models/language/network.hpp"
 
-/// Families of decoders as rows: what their layers have and what their files' keys mean. Nothing else knows a family.
+/// Families of decoders as rows: what their layers have and what their files' keys mean. Nothing
+/// else knows a family.
 namespace tracecast::language {
 
-/// A key that is true or false, and what holds without it; without a key that always holds. `inverted`: the key says
-/// the opposite ("no_bias").
+/// A key that is true or false, and what holds without it; without a key that always holds.
+/// `inverted`: the key says the opposite ("no_bias").
 struct Switch {
   std::string_view key{};
   bool otherwise = false;
@@ -24,11 +25,13 @@ struct Switch {
 inline constexpr Switch kAlways{"", true};
 inline constexpr Switch kNever{"", false};
 
-/// Where the norms of a layer stand. A norm of the sum with the residual costs what one of the result costs.
+/// Where the norms of a layer stand. A norm of the sum with the residual costs what one of the
+/// result costs.
 enum class NormPlace { Before, After, BeforeAndAfter, AfterSum };
 
-/// Experts of a family. Their number, width and choice, and the layers that have them, are read by the names in `keys`
-/// and the rules of the families' classes (config_decoder.cpp); a file that states none has a dense feed-forward.
+/// Experts of a family. Their number, width and choice, and the layers that have them, are read by
+/// the names in `keys` and the rules of the families' classes (config_decoder.cpp); a file that
+/// states none has a dense feed-forward.
 struct ExpertTraits {
   bool loops = false;  ///< its source runs expert by expert
   bool biases = false, clamped = false;
@@ -106,7 +109,8 @@ struct DecoderFamily {
 /// All rows, in the order of their names.
 [[nodiscard]] std::span<const DecoderFamily> decoder_families();
 
-/// What the class of a family sets where a file leaves it out, as an object of keys; {} where no file relies on it.
+/// What the class of a family sets where a file leaves it out, as an object of keys; {} where no
+/// file relies on it.
 [[nodiscard]] std::string_view class_defaults(std::string_view family);
 
 /// The network of a file whose model_type is the row's.

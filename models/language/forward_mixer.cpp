@@ -210,7 +210,8 @@ std::vector<ForwardKernel> prefill_kernels(const ServedNetwork& served, const Pr
     const double state =
         state_bytes(layer.mixer, at.tensor()) + state_bytes(layer.beside, at.tensor());
     if (state > 0) {
-      // Chunks of 64 tokens keep their state.  Source: the chunked form of arXiv 2412.06464, section 3.
+      // Chunks of 64 tokens keep their state.  Source: the chunked form of arXiv 2412.06464,
+      // section 3.
       const double chunks = shape.sequences * std::ceil(shape.tokens / 64);
       at.add("states of prompts",
              ForwardPass{chunks * state / 4, chunks * state, chunks * state, 2}, 1, 1, true);

@@ -4,7 +4,8 @@
 /// Parts of a layer. Private to models/language.
 namespace tracecast::forward_parts {
 
-/// One kind of layer, `count` times in the network, for `rows` new tokens of a rank; kernels go to `out`.
+/// One kind of layer, `count` times in the network, for `rows` new tokens of a rank; kernels go to
+/// `out`.
 struct Layer {
   const ServedNetwork& served;
   const LanguageLayer& layer;

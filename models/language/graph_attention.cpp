@@ -25,8 +25,8 @@ TensorId repeat(GraphBuilder& b, const std::string& name, TensorId x, std::int64
                   std::move(shape));
 }
 
-/// Parts of the last dimension, one copy each, unless all their readers take them as they lie (`note`); the shapes may have their axes
-/// swapped, as views of the parts have.
+/// Parts of the last dimension, one copy each, unless all their readers take them as they lie
+/// (`note`); the shapes may have their axes swapped, as views of the parts have.
 std::vector<TensorId> split(GraphBuilder& b, const std::string& name, TensorId x,
                             const std::vector<std::pair<std::string, Shape>>& parts,
                             std::string_view note = {}) {
@@ -44,13 +44,15 @@ TensorId view(GraphBuilder& b, const std::string& name, TensorId x, Shape shape)
   return b.append({.name = name, .kind = OpKind::Reshape, .inputs = {x}}, std::move(shape));
 }
 
-/// Whether a layer's attention is one kernel. PyTorch's takes no sinks; transformers runs linear positions without it.
+/// Whether a layer's attention is one kernel. PyTorch's takes no sinks; transformers runs linear
+/// positions without it.
 bool is_fused(const GraphParts& parts, bool sinks) {
   if (parts.attention == AttentionKernels::Sparse) return true;
   return parts.attention == AttentionKernels::Fused && !sinks && !parts.alibi;
 }
 
-/// batch x heads x tokens x width: kernels of fused attention read heads in place, GEMMs want them side by side.
+/// batch x heads x tokens x width: kernels of fused attention read heads in place, GEMMs want them
+/// side by side.
 TensorId heads_of(const GraphParts& parts, const std::string& name, TensorId x, const Heads& heads,
                   bool fused) {
   const Shape shape = parts.b.shape(x);
@@ -174,7 +176,8 @@ TensorId attend(const GraphParts& parts, const std::string& name, TensorId query
   return b.matmul(name + ".context", x, value);
 }
 
-/// Which keys a query may see by the indexer's scores: 1 or 0 per query and key, for all heads. No gradient passes.
+/// Which keys a query may see by the indexer's scores: 1 or 0 per query and key, for all heads. No
+/// gradient passes.
 TensorId chosen_keys(const GraphParts& parts, const std::string& name, TensorId x, TensorId query,
                      const LatentAttention& a, TensorId mask) {
   GraphBuilder& b = parts.b;
@@ -209,8 +212,9 @@ TensorId chosen_keys(const GraphParts& parts, const std::string& name, TensorId 
   return chosen;
 }
 
-/// Whether transformers makes a mask for the window: it leaves the mask out where there are fewer tokens than the window has
-/// (masking_utils.py, _ignore_causal_mask_sdpa: kv_length < local_attention_size).
+/// Whether transformers makes a mask for the window: it leaves the mask out where there are fewer
+/// tokens than the window has (masking_utils.py, _ignore_causal_mask_sdpa: kv_length <
+/// local_attention_size).
 bool is_windowed(const GraphParts& parts, const GroupedQueryAttention& a) {
   return a.window > 0 && a.window <= parts.tokens;
 }
@@ -255,7 +259,8 @@ TensorId composed_group_attention(const GraphParts& parts, const std::string& na
   return from_heads(b, name, y);
 }
 
-/// Whether heads share keys and PyTorch's kernels do not take that (NetworkCode::grouped_attention).
+/// Whether heads share keys and PyTorch's kernels do not take that
+/// (NetworkCode::grouped_attention).
 bool is_composed(const GraphParts& parts, const GroupedQueryAttention& a) {
   const bool masked = a.sinks || parts.alibi || is_windowed(parts, a);
   return parts.grouped_attention == AttentionKernels::Composed && a.kv_heads < a.heads && !masked;
@@ -332,8 +337,8 @@ TensorId gemm_of_heads(GraphBuilder& b, const std::string& name, TensorId x, std
   return view(b, name + ".heads", x, {shape[0], shape[1], shape[2], out});
 }
 
-/// Each query reads the latents that it chose; GEMMs in and out of the latents' width stand for those of keys and
-/// values (DeepSeek-V2, arXiv 2405.04434, section 2.1.2, absorbed).
+/// Each query reads the latents that it chose; GEMMs in and out of the latents' width stand for
+/// those of keys and values (DeepSeek-V2, arXiv 2405.04434, section 2.1.2, absorbed).
 TensorId attend_to_chosen(const GraphParts& parts, const std::string& name, TensorId x,
                           const Latents& in, const LatentAttention& a) {
   GraphBuilder& b = parts.b;
@@ -362,7 +367,8 @@ TensorId attend_to_chosen(const GraphParts& parts, const std::string& name, Tens
 
 }  // namespace
 
-// transformers 5, modeling_deepseek_v3.py and modeling_glm_moe_dsa.py: keys and values of all heads are written out.
+// transformers 5, modeling_deepseek_v3.py and modeling_glm_moe_dsa.py: keys and values of all heads
+// are written out.
 TensorId mix(const GraphParts& parts, const std::string& name, TensorId x,
              const LatentAttention& a) {
   GraphBuilder& b = parts.b;

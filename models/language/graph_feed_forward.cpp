@@ -43,9 +43,9 @@ struct GroupedExperts {
   }
 };
 
-/// Tokens sorted by expert, a GEMM in and out of all experts at once, tokens sorted back and weighted, as
-/// transformers 5 runs MoE networks (integrations/moe.py, grouped GEMMs). The activation reads both halves of a gated
-/// GEMM in one kernel.
+/// Tokens sorted by expert, a GEMM in and out of all experts at once, tokens sorted back and
+/// weighted, as transformers 5 runs MoE networks (integrations/moe.py, grouped GEMMs). The
+/// activation reads both halves of a gated GEMM in one kernel.
 TensorId experts_at_once(const GraphParts& parts, const std::string& name, TensorId x,
                          const ExpertFeedForward& e) {
   GraphBuilder& b = parts.b;
@@ -57,8 +57,8 @@ TensorId experts_at_once(const GraphParts& parts, const std::string& name, Tenso
   }
   scores = e.sigmoid_scores ? b.activation(name + ".router.sigmoid", scores, "sigmoid")
                             : b.softmax(name + ".router.softmax", scores);
-  // Choice, its weights' sum and quotient; two sorts of expert numbers, tokens and weights in that order, tokens per
-  // expert and their running sum. Counted from that source.
+  // Choice, its weights' sum and quotient; two sorts of expert numbers, tokens and weights in that
+  // order, tokens per expert and their running sum. Counted from that source.
   constexpr std::int64_t kOpsOfChoice = 9;
   const TensorId read[] = {scores};
   b.routine(name + ".route", read, {.ops = kOpsOfChoice});

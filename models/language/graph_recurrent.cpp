@@ -8,7 +8,8 @@
 namespace tracecast::language {
 namespace {
 
-/// A convolution per channel over the last tokens, and SiLU. x: batch x tokens x channels; so is the result.
+/// A convolution per channel over the last tokens, and SiLU. x: batch x tokens x channels; so is
+/// the result.
 TensorId causal_convolution(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t taps,
                             bool bias) {
   constexpr std::array<std::int64_t, 3> kSwap{0, 2, 1};
@@ -27,7 +28,8 @@ TensorId scan(GraphBuilder& b, const std::string& name, const ScanAttributes& at
       {a.batch, a.tokens, a.heads * a.value_width});
 }
 
-/// Tokens that the kernels of flash-linear-attention multiply at once. Source: its repository, fla/ops/gated_delta_rule/chunk.py.
+/// Tokens that the kernels of flash-linear-attention multiply at once. Source: its repository,
+/// fla/ops/gated_delta_rule/chunk.py.
 constexpr std::int64_t kDeltaChunk = 64;
 /// Source: transformers, configuration_minimax.py, block_size.
 constexpr std::int64_t kLightningChunk = 256;
@@ -41,8 +43,8 @@ TensorId by_rank(GraphBuilder& b, const std::string& name, TensorId x, std::int6
 
 }  // namespace
 
-// transformers 5, modeling_qwen3_5.py, the class of the gated delta net; Moonshot's modeling_kimi.py; transformers 5,
-// modeling_minimax.py, the class of lightning attention.
+// transformers 5, modeling_qwen3_5.py, the class of the gated delta net; Moonshot's
+// modeling_kimi.py; transformers 5, modeling_minimax.py, the class of lightning attention.
 TensorId mix(const GraphParts& parts, const std::string& name, TensorId x, const GatedDeltaNet& g) {
   GraphBuilder& b = parts.b;
   const std::int64_t batch = b.shape(x)[0], tokens = b.shape(x)[1];
@@ -115,7 +117,8 @@ TensorId mix(const GraphParts& parts, const std::string& name, TensorId x, const
   return b.linear_layer(name + ".out_proj", y, parts.network.width, m.biases);
 }
 
-// transformers 5, modeling_mamba.py, modeling_falcon_mamba.py, and the class of the mixer of modeling_jamba.py.
+// transformers 5, modeling_mamba.py, modeling_falcon_mamba.py, and the class of the mixer of
+// modeling_jamba.py.
 TensorId mix(const GraphParts& parts, const std::string& name, TensorId x, const Mamba& m) {
   GraphBuilder& b = parts.b;
   const std::int64_t batch = b.shape(x)[0], tokens = b.shape(x)[1];

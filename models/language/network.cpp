@@ -87,7 +87,8 @@ MixerParameters of(const LanguageNetwork& network, const Mamba2& m) {
 MixerParameters of(const LanguageNetwork& network, const Mamba& m) {
   const double width = num(network.width), inner = num(m.inner), state = num(m.state);
   const double rank = num(m.step_rank);
-  // Both halves in; step, B and C; the step's channels and their bias; rates, the way round the state; out.
+  // Both halves in; step, B and C; the step's channels and their bias; rates, the way round the
+  // state; out.
   MixerParameters result{.weights = width * 2 * inner + inner * (rank + 2 * state) + rank * inner +
                                     inner + inner * state + inner + inner * width +
                                     inner * num(m.convolution)};

@@ -8,7 +8,8 @@
 
 #include "sim/base/units.hpp"
 
-/// What a decoder of tokens is made of: sizes alone, no weights. Graphs, shards, caches and parameters follow from it.
+/// What a decoder of tokens is made of: sizes alone, no weights. Graphs, shards, caches and
+/// parameters follow from it.
 namespace tracecast {
 
 enum class LanguageNorm { Layer, RootMeanSquare };
@@ -27,7 +28,8 @@ enum class HeadNorm {
   OverAllHeads,  ///< one weight per channel of all heads together
 };
 
-/// Attention whose heads of queries share heads of keys and values (Ainslie et al., arXiv 2305.13245).
+/// Attention whose heads of queries share heads of keys and values (Ainslie et al., arXiv
+/// 2305.13245).
 struct GroupedQueryAttention {
   std::int64_t heads = 1, kv_heads = 1, head_width = 1;
   std::int64_t rotary_width = 0;  ///< channels of a head that are turned; 0: none
@@ -44,15 +46,16 @@ struct GroupedQueryAttention {
   friend bool operator==(const GroupedQueryAttention&, const GroupedQueryAttention&) = default;
 };
 
-/// Which keys a query attends to, chosen by scores of their own (DeepSeek-V3.2, sparse attention): per head
-/// relu(q k) times a weight, summed over heads, then the `top_keys` greatest.
+/// Which keys a query attends to, chosen by scores of their own (DeepSeek-V3.2, sparse attention):
+/// per head relu(q k) times a weight, summed over heads, then the `top_keys` greatest.
 struct SparseIndexer {
   std::int64_t heads = 1, head_width = 1, top_keys = 1;
   friend bool operator==(const SparseIndexer&, const SparseIndexer&) = default;
 };
 
-/// Attention over keys and values of low rank (DeepSeek-V2, arXiv 2405.04434): per token `kv_rank` numbers that all
-/// heads share and `rope_width` turned ones are kept; a head's query and key are nope_width + rope_width wide.
+/// Attention over keys and values of low rank (DeepSeek-V2, arXiv 2405.04434): per token `kv_rank`
+/// numbers that all heads share and `rope_width` turned ones are kept; a head's query and key are
+/// nope_width + rope_width wide.
 struct LatentAttention {
   std::int64_t heads = 1;
   std::int64_t query_rank = 0;  ///< 0: queries by one GEMM
@@ -62,15 +65,17 @@ struct LatentAttention {
   friend bool operator==(const LatentAttention&, const LatentAttention&) = default;
 };
 
-/// Linear attention by the gated delta rule (Yang et al., arXiv 2412.06464): per head of values a state of key_width x
-/// value_width; a causal convolution over `convolution` tokens goes before (0: none).
+/// Linear attention by the gated delta rule (Yang et al., arXiv 2412.06464): per head of values a
+/// state of key_width x value_width; a causal convolution over `convolution` tokens goes before (0:
+/// none).
 struct GatedDeltaNet {
   std::int64_t key_heads = 1, value_heads = 1, key_width = 1, value_width = 1, convolution = 1;
-  /// Decays of every channel of the keys by two projections of that rank (Kimi Linear, arXiv 2510.26692); 0: one per head.
+  /// Decays of every channel of the keys by two projections of that rank (Kimi Linear, arXiv
+  /// 2510.26692); 0: one per head.
   std::int64_t decay_rank = 0;
   std::int64_t gate_rank = 0;  ///< the results' gate by two projections of that rank; 0: by one
-  /// Decays are constants of the heads and nothing is taken back from the state; the norm is over all heads' values
-  /// (lightning attention: MiniMax-01, arXiv 2501.08313).
+  /// Decays are constants of the heads and nothing is taken back from the state; the norm is over
+  /// all heads' values (lightning attention: MiniMax-01, arXiv 2501.08313).
   bool fixed_decay = false;
   [[nodiscard]] std::int64_t keys() const { return key_heads * key_width; }
   [[nodiscard]] std::int64_t values() const { return value_heads * value_width; }
@@ -79,8 +84,8 @@ struct GatedDeltaNet {
   friend bool operator==(const GatedDeltaNet&, const GatedDeltaNet&) = default;
 };
 
-/// State space layer (Dao and Gu, arXiv 2405.21060): per head a state of head_width x state; B and C are shared by the
-/// heads of a group.
+/// State space layer (Dao and Gu, arXiv 2405.21060): per head a state of head_width x state; B and
+/// C are shared by the heads of a group.
 struct Mamba2 {
   std::int64_t heads = 1, head_width = 1, groups = 1, state = 1, convolution = 1;
   std::int64_t chunk = 256;  ///< tokens that its kernels multiply at once
@@ -92,8 +97,8 @@ struct Mamba2 {
   friend bool operator==(const Mamba2&, const Mamba2&) = default;
 };
 
-/// Selective state space layer (Gu and Dao, arXiv 2312.00752): each of `inner` channels has a state of its own, and a
-/// step width that two projections of rank `step_rank` give.
+/// Selective state space layer (Gu and Dao, arXiv 2312.00752): each of `inner` channels has a state
+/// of its own, and a step width that two projections of rank `step_rank` give.
 struct Mamba {
   std::int64_t inner = 1, state = 1, step_rank = 1, convolution = 1;
   bool biases = false, convolution_bias = true;
@@ -180,7 +185,8 @@ struct LanguageNetwork {
   std::int64_t embedding_width = 0;  ///< of the table, where GEMMs lead from it and to it; 0: width
   LanguagePositions positions = LanguagePositions::Rotary;
   std::int64_t position_rows = 0;  ///< of the learned table
-  /// Cosines and sines of rotary positions carry a factor besides (YaRN, arXiv 2309.00071, section 3.4).
+  /// Cosines and sines of rotary positions carry a factor besides (YaRN, arXiv 2309.00071,
+  /// section 3.4).
   bool scales_rotation = false;
   std::int64_t context = 0;  ///< tokens it was made for; 0: not known
   LanguageNorm norm = LanguageNorm::RootMeanSquare;
@@ -191,11 +197,13 @@ struct LanguageNetwork {
   LanguageActivation activation = LanguageActivation::Silu;
   std::vector<LanguageLayer> kinds{};  ///< distinct layers
   std::vector<std::uint32_t> order{};  ///< kind of every layer, first to last
-  /// Layers that predict tokens further on (multi-token prediction), and their kind. They share words and head; each
-  /// has, besides its layer, norms of both its inputs and of its result and a GEMM of 2 width to width.
+  /// Layers that predict tokens further on (multi-token prediction), and their kind. They share
+  /// words and head; each has, besides its layer, norms of both its inputs and of its result and a
+  /// GEMM of 2 width to width.
   std::int64_t prediction_layers = 0;
   std::uint32_t prediction_kind = 0;
-  /// Parameters of an image's encoder and of what leads from it to the words; no layer of this network.
+  /// Parameters of an image's encoder and of what leads from it to the words; no layer of this
+  /// network.
   double encoder_parameters = 0;
   /// Keys of the file that say sizes and that no reader knows.
   std::vector<std::string> unread{};
@@ -208,8 +216,8 @@ struct LanguageNetwork {
   friend bool operator==(const LanguageNetwork&, const LanguageNetwork&) = default;
 };
 
-/// Throws InputError naming `where` unless sizes are positive and moderate, heads and ranks agree, and every layer has a
-/// kind: a network that passes has counts below 2^53.
+/// Throws InputError naming `where` unless sizes are positive and moderate, heads and ranks agree,
+/// and every layer has a kind: a network that passes has counts below 2^53.
 void check(const LanguageNetwork& network, std::string_view where);
 
 /// Adds a layer, its kind known already or new.
@@ -222,7 +230,8 @@ void add_layer(LanguageNetwork& network, const LanguageLayer& layer);
 [[nodiscard]] ParameterShares parameters(const LanguageNetwork& network);
 /// Those of the prediction layers, tables not counted again.
 [[nodiscard]] ParameterShares prediction_parameters(const LanguageNetwork& network);
-/// Parameters whose values one token is multiplied with: `per_token` of the experts, the table of words once (as head).
+/// Parameters whose values one token is multiplied with: `per_token` of the experts, the table of
+/// words once (as head).
 [[nodiscard]] double active_parameters(const LanguageNetwork& network);
 
 [[nodiscard]] Bytes weight_bytes(const ParameterShares& parameters, const WeightBits& bits);
@@ -235,8 +244,9 @@ struct SequenceState {
   std::int64_t window = 0;  ///< its tokens, of the layer that sees most; 0: no such layer
   double fixed = 0;  ///< elements per sequence: states of recurrent layers and their convolutions
 };
-/// Of the network on one GPU, prediction layers left out. Per layer and token 2 kv_heads head_width, or kv_rank +
-/// rope_width; of recurrent layers one state and convolution - 1 tokens of its channels.
+/// Of the network on one GPU, prediction layers left out. Per layer and token 2 kv_heads
+/// head_width, or kv_rank + rope_width; of recurrent layers one state and convolution - 1 tokens of
+/// its channels.
 [[nodiscard]] SequenceState sequence_state(const LanguageNetwork& network);
 /// Of one sequence of that many tokens.
 [[nodiscard]] Bytes cache_bytes(const SequenceState& state, std::int64_t tokens, Bytes element);

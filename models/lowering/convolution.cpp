@@ -22,8 +22,8 @@ struct NonfusedWinograd {
 };
 constexpr NonfusedWinograd kNonfused3x3{4, 6}, kNonfused5x5{9, 13};
 
-/// Tiles of non-fused Winograd. Weight gradients are not padded to 16 images: half the time of 16 images at 8
-/// (DeepBench, P100 to V100).
+/// Tiles of non-fused Winograd. Weight gradients are not padded to 16 images: half the time of 16
+/// images at 8 (DeepBench, P100 to V100).
 std::int64_t nonfused_tiles(const ConvAttributes& a, Pass pass, const NonfusedWinograd& winograd) {
   const bool on_data = pass == Pass::BackwardData;
   const std::int64_t images = pass == Pass::BackwardWeights ? a.n : ceil_divide(a.n, 16) * 16;
@@ -267,8 +267,8 @@ class CandidateBuilder {
     if (transposes) append_transpose(candidate, "to_nchw", out_, out_.elements);
   }
 
-  /// As frameworks did it before cuDNN: unfold an image, multiply, image after image. Source: BVLC/caffe,
-  /// base_conv_layer.cpp, conv_layer.cu.
+  /// As frameworks did it before cuDNN: unfold an image, multiply, image after image. Source:
+  /// BVLC/caffe, base_conv_layer.cpp, conv_layer.cu.
   void add_image_loop() {
     const std::int64_t pixels = a_.p * a_.q, depth = a_.c / a_.groups * a_.r * a_.s;
     const std::int64_t filters = a_.k / a_.groups;
@@ -327,8 +327,8 @@ class CandidateBuilder {
     kernel.work = ConvWork{padded};
   }
 
-  /// cuDNN has kernels of its own for images that lie channels last, and PyTorch takes them there. Source: PyTorch 2,
-  /// aten/src/ATen/native/Convolution.cpp, use_cudnn_depthwise.
+  /// cuDNN has kernels of its own for images that lie channels last, and PyTorch takes them there.
+  /// Source: PyTorch 2, aten/src/ATen/native/Convolution.cpp, use_cudnn_depthwise.
   void add_direct() {
     Candidate& candidate = add(Algorithm::Direct, 4);
     if (is_library_depthwise(a_, cudnn_version_)) {
@@ -367,8 +367,8 @@ class CandidateBuilder {
     std::int64_t rows = 1;   ///< rows of an image that share a frequency
     std::int64_t tiles = 1;  ///< passes through transform, GEMM and transform back
   };
-  /// The three transforms and the GEMM of complex matrices, one per frequency. Returns the size of the two
-  /// transformed operands, all tiles.
+  /// The three transforms and the GEMM of complex matrices, one per frequency. Returns the size of
+  /// the two transformed operands, all tiles.
   Bytes append_fft(Candidate& candidate, const Spectra& spectra) {
     const double tiles = number(spectra.tiles);
     const double x = number(a_.n) * number(a_.c) * spectra.image * tiles;
@@ -404,9 +404,10 @@ class CandidateBuilder {
     close_nchw(candidate);
     return Bytes(8 * (in1 + in2));
   }
-  /// Operations per real number of a spectrum: a transform of a 32 x 32 plane takes about 5/2 log2(1024) of them for real
-  /// data (Cooley and Tukey, 1965), filters less, since most of their plane is zero.
-  /// Guess: what cuDNN's kernels save of it and lose to shared memory; data/kernels/conv_cudnn_algos.csv.gz says 18 and 3.
+  /// Operations per real number of a spectrum: a transform of a 32 x 32 plane takes about 5/2
+  /// log2(1024) of them for real data (Cooley and Tukey, 1965), filters less, since most of their
+  /// plane is zero. Guess: what cuDNN's kernels save of it and lose to shared memory;
+  /// data/kernels/conv_cudnn_algos.csv.gz says 18 and 3.
   static constexpr double kTransform = 18, kFilterTransform = 3;
   /// Into (in1, in2) or out of (out) the frequency domain.
   void append_transform(Candidate& candidate, std::string_view name, double elements,
@@ -443,7 +444,8 @@ class CandidateBuilder {
     const std::int64_t across =
         ceil_divide(a_.w + a_.pad_left + a_.pad_right - a_.s + 1, 33 - a_.s);
     const std::int64_t down = ceil_divide(a_.h + a_.pad_top + a_.pad_bottom - a_.r + 1, 33 - a_.r);
-    // Filters of one row are transformed along it alone, two tiles at a time, as the workspace holds them.
+    // Filters of one row are transformed along it alone, two tiles at a time, as the workspace
+    // holds them.
     if (a_.r == 1 && a_.stride_h == 1 && a_.stride_w == 1) {
       const std::int64_t passes = ceil_divide(across, 2);
       (void)append_fft(candidate, {.image = number(17 * a_.h * across) / number(passes),
@@ -487,8 +489,9 @@ class CandidateBuilder {
     const double tiles_w = points * number(a_.k) * number(a_.c / a_.groups);
     const std::int64_t depth_c = a_.c / a_.groups, depth_k = a_.k / a_.groups,
                        batch = t * t * a_.groups;
-    // Rows of the GEMMs come in blocks of 128 in cuDNN 7, but on Kepler (data/kernels/conv_cudnn_algos.csv.gz, 512
-    // channels of 7x7 pixels, 8, 16, 32, 64, 128 images: 532, 533, 581, 833, 1466 us on TITAN Xp; alike on M60 and V100).
+    // Rows of the GEMMs come in blocks of 128 in cuDNN 7, but on Kepler
+    // (data/kernels/conv_cudnn_algos.csv.gz, 512 channels of 7x7 pixels, 8, 16, 32, 64, 128 images:
+    // 532, 533, 581, 833, 1466 us on TITAN Xp; alike on M60 and V100).
     constexpr std::int64_t kRows = 128;
     const bool in_blocks = cudnn_version_ < 8 && architecture_ != Architecture::Kepler;
     const std::int64_t rows = in_blocks ? ceil_divide(tiles, kRows) * kRows : tiles;
@@ -506,7 +509,8 @@ class CandidateBuilder {
     const double operations = 2 * number(t);
     Candidate& candidate = add(Algorithm::WinogradNonfused, 7);
     open_nchw(candidate);
-    // A thread transforms a tile: it works for the pixels that the tile covers, as that of the output does.
+    // A thread transforms a tile: it works for the pixels that the tile covers, as that of the
+    // output does.
     append_stream(candidate, "data_tf", bytes(in1_.elements), bytes(tiles_in1),
                   tiles_in1 * number(m * m) / points, operations);
     append_stream(candidate, pass_ == Pass::BackwardWeights ? "delta_tf" : "filter_tf",

@@ -21,7 +21,8 @@ namespace tracecast::lowering {
 ///   ExplicitGemm       forward, fp32: im2col, then one GEMM; workspace e n c r s p q.
 ///                      1x1, stride 1, on Ampere's tensor cores: a plain GEMM, no im2col
 ///   Direct             groups == c: what cuDNN 7 runs as IMPLICIT_GEMM then
-///   Fft                fp32, or fp16 in NCHW with spectra of fp32; stride 1, dilation 1, groups 1, filter > pad, padded image <= 256;
+///   Fft                fp32, or fp16 in NCHW with spectra of fp32; stride 1, dilation 1, groups 1,
+///   filter > pad, padded image <= 256;
 ///                      F = power of two >= padded image, at least 16;
 ///                      S = F (F/2 + 1) complex values per plane, half a spectrum of real data;
 ///                      kernels: flip the filter, transform both operands, S GEMMs of complex
@@ -33,8 +34,8 @@ namespace tracecast::lowering {
 ///                      each with its own transforms and GEMMs;
 ///                      workspace 8 S (ck + n(c+k) min(tiles, 2)).
 ///                      Filters of one row, stride 1: transforms along rows only, 17 values for
-///                      every 32 of a row, 17 GEMMs over the n h rows of two of the ceil(q/(33-s)) tiles at a time;
-///                      workspace 8 * 17 (ck + n(c+k) h min(ceil(q/(33-s)), 2))
+///                      every 32 of a row, 17 GEMMs over the n h rows of two of the ceil(q/(33-s))
+///                      tiles at a time; workspace 8 * 17 (ck + n(c+k) h min(ceil(q/(33-s)), 2))
 ///   WinogradFused      3x3, stride 1, dilation 1, forward and backward data: F(2x2,3x3), 2.25
 ///                      times fewer multiplications; workspace 100 (c/groups) k + 4 k B
 ///   WinogradNonfused   stride 1, dilation 1, all passes; 3x3: F(4x4,3x3), t = 6;
@@ -43,8 +44,8 @@ namespace tracecast::lowering {
 ///                      multiplies them in blocks of 128 (Kepler: as many as there are);
 ///                      workspace e t^2 (ck/groups + (c+k) tiles)
 ///
-/// Volumes have the implicit, explicit and direct ones (Developer Guide, the same tables: Winograd and FFT take 4-D
-/// tensors; tiled FFT, which takes 5-D ones as well, is left out).
+/// Volumes have the implicit, explicit and direct ones (Developer Guide, the same tables: Winograd
+/// and FFT take 4-D tensors; tiled FFT, which takes 5-D ones as well, is left out).
 ///
 /// Int8 has one candidate, ImplicitPrecomputedGemm without workspace, with padded channels (cuDNN
 /// Developer Guide, cudnnConvolutionForward: the INT8 configurations allow this algorithm alone).
@@ -57,24 +58,25 @@ namespace tracecast::lowering {
 /// copies are workspace; channels are padded to 8 (16-bit) or 4 (tf32) on the way. On CUDA cores it
 /// computes in NCHW, and a framework that keeps NHWC transposes round it.
 ///
-/// `cudnn_version`, major.minor, decides which algorithms exist: FFT since 3; tiled FFT since 4 (weight gradients 6);
-/// Winograd since 5, with non-fused transforms since 5.1; the others since the first. Source: cuDNN release notes and
-/// the enumerations of its header. Below 1: none; a loop over images that unfolds and multiplies one. It also decides
-/// which shapes are legal on 16-bit tensor cores (release notes 7.0, 7.3 and 8.0; Developer Guide, Tensor Core
-/// Operations): channels in and out per group multiples of 8; from 7.3 on any in NCHW, where the transposes pad them;
-/// from 8.0 on any. Before 7 there are no groups: a framework calls the library group by group. cuDNN 7 launches its
-/// kernels on CUDA cores group by group where images are NCHW.
+/// `cudnn_version`, major.minor, decides which algorithms exist: FFT since 3; tiled FFT since 4
+/// (weight gradients 6); Winograd since 5, with non-fused transforms since 5.1; the others since
+/// the first. Source: cuDNN release notes and the enumerations of its header. Below 1: none; a loop
+/// over images that unfolds and multiplies one. It also decides which shapes are legal on 16-bit
+/// tensor cores (release notes 7.0, 7.3 and 8.0; Developer Guide, Tensor Core Operations): channels
+/// in and out per group multiples of 8; from 7.3 on any in NCHW, where the transposes pad them;
+/// from 8.0 on any. Before 7 there are no groups: a framework calls the library group by group.
+/// cuDNN 7 launches its kernels on CUDA cores group by group where images are NCHW.
 [[nodiscard]] std::vector<Candidate> convolution_candidates(const ConvAttributes& shape, Pass pass,
                                                             const Formats& formats,
                                                             ImageLayout layout,
                                                             Architecture architecture,
                                                             double cudnn_version);
 
-/// Whether non-fused Winograd multiplies less than the simplest rival: fused Winograd for 3x3 filters, whose
-/// images are not padded to 16 (4 multiplications an output), else the plain convolution (r s). With tiles as
-/// above: t^2 tiles < 16 n ceil(p/2) ceil(q/2), or < r s n p q; h and w for p and q where the data's gradient is
-/// computed. Weight gradients are not padded: always.
-/// Needs 3x3 or 5x5 filters, stride 1.
+/// Whether non-fused Winograd multiplies less than the simplest rival: fused Winograd for 3x3
+/// filters, whose images are not padded to 16 (4 multiplications an output), else the plain
+/// convolution (r s). With tiles as above: t^2 tiles < 16 n ceil(p/2) ceil(q/2), or < r s n p q; h
+/// and w for p and q where the data's gradient is computed. Weight gradients are not padded:
+/// always. Needs 3x3 or 5x5 filters, stride 1.
 [[nodiscard]] bool nonfused_winograd_saves_multiplications(const ConvAttributes& shape, Pass pass);
 
 /// First cuDNN for GPUs of this generation: Volta 7.0, Turing 7.3, Ampere 8.0, Ada and Hopper 8.6,

@@ -20,7 +20,8 @@ struct Formats {
   Precision cuda_core_math =
       Precision::Fp32;  ///< arithmetic of the same GEMMs off the tensor cores
 
-  /// Attention of 32-bit operands on tensor cores: each operand as the sum of two tf32 values, three GEMMs for one.
+  /// Attention of 32-bit operands on tensor cores: each operand as the sum of two tf32 values,
+  /// three GEMMs for one.
   bool splits_attention = false;
   WeightFormat gemm_weights = WeightFormat::AsOperands;
   bool weights_are_ready = false;  ///< kept as GEMMs read them: made so before the first step
@@ -48,8 +49,10 @@ struct Formats {
 ///   int8_wo, int4_wo  16 bits in memory and in GEMMs, weights in 8 or 4 bits (inference)
 /// Half-width arithmetic runs on tensor cores where there are any of that format; else on CUDA
 /// cores where their half rate exceeds the fp32 rate (GP100, not GP102); else as fp32 arithmetic on
-/// half-width data. Attention in one kernel of 32-bit operands runs on tensor cores that take tf32, whatever the GEMMs' mode
-/// (PyTorch 2 source, mem_eff_attention/gemm_kernel_utils.h: OpMultiplyAddFastF32). A mode that the GPU lacks altogether is replaced before (choose_precision).
+/// half-width data. Attention in one kernel of 32-bit operands runs on tensor cores that take tf32,
+/// whatever the GEMMs' mode (PyTorch 2 source, mem_eff_attention/gemm_kernel_utils.h:
+/// OpMultiplyAddFastF32). A mode that the GPU lacks altogether is replaced before
+/// (choose_precision).
 [[nodiscard]] Formats choose_formats(PrecisionMode mode, const GpuTraits& gpu);
 
 /// Bytes of one element of a tensor under these formats.

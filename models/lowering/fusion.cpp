@@ -223,8 +223,9 @@ class Fusion {
     b = {};
   }
 
-  /// Moves the kernel that begins at node `n` to the one with a reduction over the same rows that gives it an operand or
-  /// shares one with it. What only the two hand to each other stays on the SM.
+  /// Moves the kernel that begins at node `n` to the one with a reduction over the same rows that
+  /// gives it an operand or shares one with it. What only the two hand to each other stays on the
+  /// SM.
   void join_rows(std::uint32_t n) {
     if (!kernel_of_[n] || kernels_[*kernel_of_[n]].nodes.front().index != n) return;
     const std::size_t mine = *kernel_of_[n];
@@ -288,8 +289,8 @@ class Fusion {
   std::vector<FusedKernel> kernels_;
 };
 
-/// Passes over a whole row that is not kept in registers: every loop reads what it needs again, and one loop has to end
-/// before the next begins where that one needs a reduction's result.
+/// Passes over a whole row that is not kept in registers: every loop reads what it needs again, and
+/// one loop has to end before the next begins where that one needs a reduction's result.
 double row_passes(const FusionGraph& graph, const FusedKernel& fused, double elements) {
   std::vector<int> loop_of;  // of each node
   double passes = 0;
@@ -329,9 +330,10 @@ double row_passes(const FusionGraph& graph, const FusedKernel& fused, double ele
   return passes;
 }
 
-/// Of a row kept in registers one warp, of a longer one a warp for 128 elements, 2 to 8. Sources: kernels over 512 and 1024 values of
-/// PyTorch 2.11 in traces/recordings have blocks of 32 threads (2.1 gave them 2 to 8 warps, too); PyTorch 2.1,
-/// torch/_inductor/triton_heuristics.py, triton_config_reduction.
+/// Of a row kept in registers one warp, of a longer one a warp for 128 elements, 2 to 8. Sources:
+/// kernels over 512 and 1024 values of PyTorch 2.11 in traces/recordings have blocks of 32 threads
+/// (2.1 gave them 2 to 8 warps, too); PyTorch 2.1, torch/_inductor/triton_heuristics.py,
+/// triton_config_reduction.
 int joined_row_threads(std::int64_t cols, std::int64_t longest_kept) {
   if (cols <= longest_kept) return 32;
   int warps = 2;

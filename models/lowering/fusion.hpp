@@ -30,9 +30,9 @@ struct FusedKernel {
 ///
 /// and never with more than `most_operands` operands and results. What a kernel reads and writes is
 /// every operand and result once.
-/// Sources: tensorflow/compiler/xla/service/gpu: instruction_fusion, fusion_merger (its header states
-/// the rule of bytes), multi_output_fusion, gpu_fusible (64 operands). Left out: fusion into windows
-/// of pools, horizontal fusion of unrelated small kernels.
+/// Sources: tensorflow/compiler/xla/service/gpu: instruction_fusion, fusion_merger (its header
+/// states the rule of bytes), multi_output_fusion, gpu_fusible (64 operands). Left out: fusion into
+/// windows of pools, horizontal fusion of unrelated small kernels.
 [[nodiscard]] std::vector<FusedKernel> plan_fusion(FusionGraph& graph,
                                                    const GraphCompiler& compiler);
 
@@ -40,9 +40,9 @@ struct FusedKernel {
 /// stands with the op of its first node. Ops that were taken in keep an empty candidate.
 [[nodiscard]] LoweredStep fuse(const Context& context, LoweredStep step);
 
-/// The graph of the step as its kernels read and write it: an op has the operands and results of the
-/// kernels that stand with it, and tensors that fusion keeps in registers have neither writer nor
-/// reader. Same ops and tensors, same order. For plans of memory.
+/// The graph of the step as its kernels read and write it: an op has the operands and results of
+/// the kernels that stand with it, and tensors that fusion keeps in registers have neither writer
+/// nor reader. Same ops and tensors, same order. For plans of memory.
 [[nodiscard]] NetworkGraph fused_graph(const Context& context, const LoweredStep& step);
 
 }  // namespace tracecast::lowering

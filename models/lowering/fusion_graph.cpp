@@ -365,8 +365,9 @@ class Builder {
           writes.push_back(current_[output.index]);
         }
       }
-      // Ten rounds of Philox, two GEMMs of 64 bits and two logical operations each, as 32-bit results, and one number kept of the
-      // four that they give; the comparison and the scale. Source: Triton, python/triton/language/random.py, rand.
+      // Ten rounds of Philox, two GEMMs of 64 bits and two logical operations each, as 32-bit
+      // results, and one number kept of the four that they give; the comparison and the scale.
+      // Source: Triton, python/triton/language/random.py, rand.
       constexpr double kDrawing = 10 * (2 * 2 + 2) + 2;
       return add_loop("dropout", KernelClass::Elementwise, {x}, std::move(writes),
                       graph_.values[x.value.index].elements, kDrawing);

@@ -25,7 +25,8 @@ struct ValueRead {
   Bytes bytes{};
 };
 
-/// What a node computes: a tensor, or an intermediate result that the network graph has no name for.
+/// What a node computes: a tensor, or an intermediate result that the network graph has no name
+/// for.
 struct Value {
   std::optional<TensorId> tensor;  ///< the memory it takes, when it takes any
   Bytes bytes{};
@@ -61,8 +62,9 @@ struct FusionGraph {
 /// Takes the ops of `step` apart. Views rename values. With `expands_normalization`:
 ///   batch norm   statistics (reduction of x), normalise (loop over x); inference: the loop alone;
 ///                backward: two sums (reduction of x and dy), dx (loop over x and dy)
-///   layer norm   the same by rows, backward with a second reduction, down the rows, for the weights
-///   softmax      maximum, sum of exponentials (two reductions), quotient (loop); backward: dot
+///   layer norm   the same by rows, backward with a second reduction, down the rows, for the
+///   weights softmax      maximum, sum of exponentials (two reductions), quotient (loop); backward:
+///   dot
 ///                GEMM (reduction of y and dy), dx (loop); loss: softmax, then the label's entry
 /// Bias is a loop after its GEMM (or its epilogue), its gradient a reduction of dy; an update is a
 /// loop over weight, gradient and states, an L2 loss in front of it a reduction of the weight.

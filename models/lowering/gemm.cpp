@@ -12,9 +12,9 @@ Kernel operand_cast(const Context& context, Pass pass, double elements, double c
                        from, to * copies, elements);
 }
 
-/// Half GEMMs off the tensor cores: frameworks ask cublasGemmEx for 32-bit sums, which multiplies in
-/// fp32 (PyTorch ATen/cuda/CUDABlas.cpp, TensorFlow stream_executor/cuda/cuda_blas.cc); only cublasHgemm,
-/// which they do not call, computes in half.
+/// Half GEMMs off the tensor cores: frameworks ask cublasGemmEx for 32-bit sums, which multiplies
+/// in fp32 (PyTorch ATen/cuda/CUDABlas.cpp, TensorFlow stream_executor/cuda/cuda_blas.cc); only
+/// cublasHgemm, which they do not call, computes in half.
 Formats gemm_formats(Formats formats) {
   if (formats.unit == MathUnit::CudaCore && element_size(formats.math) == Bytes(2))
     formats.math = Precision::Fp32;
@@ -58,9 +58,9 @@ Kernel cast(Pass pass, Precision from, Precision to, double elements) {
                        element_size(from) * elements, element_size(to) * elements, elements);
 }
 
-/// A weight that is not trained is kept in the format of GEMMs, written once; the backward GEMM, which reads it
-/// transposed, has it turned before. Source: Transformer Engine, pytorch/module/linear.py, weights without a cached
-/// transpose.
+/// A weight that is not trained is kept in the format of GEMMs, written once; the backward GEMM,
+/// which reads it transposed, has it turned before. Source: Transformer Engine,
+/// pytorch/module/linear.py, weights without a cached transpose.
 bool reads_frozen_weight(const Context& context, const Op& op) {
   return op.kind == OpKind::Linear && op.inputs.size() > 1 &&
          context.graph.tensor(op.inputs[1]).role == TensorRole::Buffer;

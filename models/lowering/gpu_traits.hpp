@@ -5,8 +5,8 @@
 
 namespace tracecast {
 
-/// All that lowering knows of a GPU: which units it has and of which generation it is, never how fast they are. GPUs of like
-/// traits share a lowered step.
+/// All that lowering knows of a GPU: which units it has and of which generation it is, never how
+/// fast they are. GPUs of like traits share a lowered step.
 class GpuTraits {
  public:
   /// Every GPU has its traits; what lowers takes them in its place.
@@ -20,8 +20,8 @@ class GpuTraits {
   [[nodiscard]] bool outruns_fp32(Precision precision) const {
     return (fast_ & bit(precision, MathUnit::CudaCore)) != 0;
   }
-  /// 98 SMs and more, and no compute capability x.6: where PyTorch asks for persistent recurrent kernels from Ampere on
-  /// (models/lowering/recurrent.hpp).
+  /// 98 SMs and more, and no compute capability x.6: where PyTorch asks for persistent recurrent
+  /// kernels from Ampere on (models/lowering/recurrent.hpp).
   [[nodiscard]] bool is_large() const { return is_large_; }
 
   friend bool operator==(const GpuTraits&, const GpuTraits&) = default;

@@ -36,14 +36,17 @@ struct Context {
 /// Linear and MatMul, all passes: the attributes describe the GEMM that is computed
 /// (models/training.hpp).
 [[nodiscard]] std::vector<Kernel> lower_gemm(const Context& context, const Op& op);
-/// Attention in one kernel. Forward: Q, K, V in, Y out. Backward: rows of dY and Y multiplied and summed first, then
-/// the scores again and five GEMMs. Source: Dao, "FlashAttention-2", arXiv 2307.08691, algorithms 1 and 2.
+/// Attention in one kernel. Forward: Q, K, V in, Y out. Backward: rows of dY and Y multiplied and
+/// summed first, then the scores again and five GEMMs. Source: Dao, "FlashAttention-2", arXiv
+/// 2307.08691, algorithms 1 and 2.
 [[nodiscard]] std::vector<Kernel> lower_attention(const Context& context, const Op& op);
-/// Recurrences over tokens, chunk by chunk. Per chunk of C tokens and head, multiply-adds of the GEMMs:
-///   state space, as mamba_ssm runs it (ssd_combined.py): states C K V, scores C C K per group, outputs C V (K + C/2); backward the
-///   first two again, then 4 of C K V, 2 of C C V / 2 and 2 of C C K per group
-///   gated delta rule, as flash-linear-attention runs it (chunk.py): C C K, an inverse, C C (K + V), 2 of C K V in a chain over chunks,
-///   C C K, C V (K + C); backward the first four again, then about twice the rest
+/// Recurrences over tokens, chunk by chunk. Per chunk of C tokens and head, multiply-adds of the
+/// GEMMs:
+///   state space, as mamba_ssm runs it (ssd_combined.py): states C K V, scores C C K per group,
+///   outputs C V (K + C/2); backward the first two again, then 4 of C K V, 2 of C C V / 2 and 2 of
+///   C C K per group gated delta rule, as flash-linear-attention runs it (chunk.py): C C K, an
+///   inverse, C C (K + V), 2 of C K V in a chain over chunks, C C K, C V (K + C); backward the
+///   first four again, then about twice the rest
 /// One token: the state read and written.
 [[nodiscard]] std::vector<Kernel> lower_scan(const Context& context, const Op& op);
 [[nodiscard]] std::vector<Kernel> lower_top_keys(const Context& context, const Op& op);
@@ -65,13 +68,15 @@ struct Context {
 /// reductions, unknown ops.
 [[nodiscard]] std::vector<Kernel> lower_streaming(const Context& context, const Op& op);
 
-/// Tables whose rows are looked up and summed, an MoE's routing, rows scattered back; attention over edges and the
-/// drawing of edges (sparse.cpp).
-/// Edge attention in one kernel each way (FrameworkFusion::edge_attention): every edge reads its source's values; backward it adds to
-/// the source's gradient, in 32 bits, which are cleared before and cast afterwards. Else op by op, as DGL's GATConv runs it: vectors
-/// times values, sums per head, one score per edge, leaky ReLU, a softmax of five kernels, sums of rows; backward likewise.
-/// Sources: NVIDIA's RGAT of mlcommons/training_results_v4.0, dgl/model/dgl_model.py (pylibcugraphops mha_gat_n2n, high_precision_dgrad);
-/// DGL 2.1, python/dgl/nn/pytorch/conv/gatconv.py and backend/pytorch/sparse.py.
+/// Tables whose rows are looked up and summed, an MoE's routing, rows scattered back; attention
+/// over edges and the drawing of edges (sparse.cpp). Edge attention in one kernel each way
+/// (FrameworkFusion::edge_attention): every edge reads its source's values; backward it adds to the
+/// source's gradient, in 32 bits, which are cleared before and cast afterwards. Else op by op, as
+/// DGL's GATConv runs it: vectors times values, sums per head, one score per edge, leaky ReLU, a
+/// softmax of five kernels, sums of rows; backward likewise. Sources: NVIDIA's RGAT of
+/// mlcommons/training_results_v4.0, dgl/model/dgl_model.py (pylibcugraphops mha_gat_n2n,
+/// high_precision_dgrad); DGL 2.1, python/dgl/nn/pytorch/conv/gatconv.py and
+/// backend/pytorch/sparse.py.
 [[nodiscard]] std::vector<Kernel> lower_sparse(const Context& context, const Op& op);
 
 /// Ops of the framework in an edge attention that is not one kernel.
@@ -81,8 +86,9 @@ inline constexpr double kEdgeAttentionOps = 8;
 [[nodiscard]] std::vector<Kernel> lower_loss_scaling(const Context& context,
                                                      std::span<const Op* const> updates);
 
-/// The update of one parameter (of the rows that a sparse gradient has), or of `ops` together when the framework launches for many at once.
-/// Terms of a rule as the framework's own loop runs them, in tensors of the weight's size:
+/// The update of one parameter (of the rows that a sparse gradient has), or of `ops` together when
+/// the framework launches for many at once. Terms of a rule as the framework's own loop runs them,
+/// in tensors of the weight's size:
 ///   sgd       update (2 read, 1 written)
 ///   momentum  scale (1, 1), add (2, 1), update (2, 1)
 ///   adam      scale, add, scale, addcmul, sqrt, divide, add (1 or 2, 1 each), update (3, 1)

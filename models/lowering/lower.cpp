@@ -152,18 +152,19 @@ class Lowering {
     return context_.framework.fusion.activations && kind != OpKind::Reshape;
   }
 
-  /// Channels-last kernels of batch norm with the activation and the residual in them, cuDNN's and Apex's, take 16-bit images alone;
-  /// what folds batch norm into convolutions, and kernels for channels first (OneFlow's own), fuse in any format.
-  /// Source: NVIDIA cuDNN API, cudnnBatchNormalizationForwardTrainingEx, on CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION; NVIDIA's scripts for
-  /// MXNet (hwspecs/framework/mxnet_nvidia.textproto) leave fusions off with float32.
+  /// Channels-last kernels of batch norm with the activation and the residual in them, cuDNN's and
+  /// Apex's, take 16-bit images alone; what folds batch norm into convolutions, and kernels for
+  /// channels first (OneFlow's own), fuse in any format. Source: NVIDIA cuDNN API,
+  /// cudnnBatchNormalizationForwardTrainingEx, on CUDNN_BATCHNORM_OPS_BN_ADD_ACTIVATION; NVIDIA's
+  /// scripts for MXNet (hwspecs/framework/mxnet_nvidia.textproto) leave fusions off with float32.
   [[nodiscard]] bool batch_norm_fuses() const {
     return element_size(context_.formats.storage) == Bytes(2) ||
            context_.framework.fusion.folds_inference_batch_norm ||
            image_layout() == ImageLayout::Nchw;
   }
 
-  /// A batch norm that adds a residual reads it as well; its backward kernel writes the residual's gradient and reads a bit
-  /// per element that says where the activation passed.
+  /// A batch norm that adds a residual reads it as well; its backward kernel writes the residual's
+  /// gradient and reads a bit per element that says where the activation passed.
   [[nodiscard]] std::vector<Kernel> with_residual(OpId id, const Op& op,
                                                   std::vector<Kernel> kernels) const {
     const OpId forward = op.pass == Pass::Forward ? id : op.forward.value_or(id);
@@ -240,10 +241,10 @@ class Lowering {
   }
 
   /// Whether cuDNN's heuristic does not name non-fused Winograd, however fast it is.
-  /// From Ampere on it names tensor-core kernels before Winograd's, which round more. Source: a recorded ResNet-50
-  /// step on A100 in TF32 (HolisticTraceAnalysis, cuDNN 8), where none of 161 convolutions is Winograd's.
-  /// In FP32 it does not where padding few images to 16 takes more multiplications than it saves: see
-  /// notes/0001-kernels-that-could-run.md.
+  /// From Ampere on it names tensor-core kernels before Winograd's, which round more. Source: a
+  /// recorded ResNet-50 step on A100 in TF32 (HolisticTraceAnalysis, cuDNN 8), where none of 161
+  /// convolutions is Winograd's. In FP32 it does not where padding few images to 16 takes more
+  /// multiplications than it saves: see notes/0001-kernels-that-could-run.md.
   [[nodiscard]] bool heuristic_avoids_nonfused_winograd(const ConvAttributes& a, Pass pass) const {
     if (policy() != ChoicePolicy::Heuristic) return false;
     if (context_.formats.unit == MathUnit::TensorCore) {
@@ -285,7 +286,8 @@ class Lowering {
     if (gradient_fusion_ && gradient_fusion_->adds_gradient[id.index]) read_addend(lowered, op);
   }
 
-  /// A residual or an earlier gradient is added on the way out: the last kernel of every candidate reads it.
+  /// A residual or an earlier gradient is added on the way out: the last kernel of every candidate
+  /// reads it.
   void read_addend(LoweredOp& lowered, const Op& op) const {
     const Bytes image = element_size(context_.formats.storage) * context_.output_elements(op);
     for (Candidate& candidate : lowered.candidates) {
@@ -293,7 +295,8 @@ class Lowering {
     }
   }
 
-  /// The library pads both sides alike: the image, or its gradient, passes through a copy that holds the difference.
+  /// The library pads both sides alike: the image, or its gradient, passes through a copy that
+  /// holds the difference.
   void even_out_padding(LoweredOp& lowered, const ConvAttributes& a, Pass pass) {
     const std::int64_t rows = std::abs(a.pad_bottom - a.pad_top);
     const std::int64_t columns = std::abs(a.pad_right - a.pad_left);
@@ -359,7 +362,8 @@ class Lowering {
     }
   }
 
-  /// Whether the filter needs no transform of its own: what goes from NHWC to NCHW and back takes it along.
+  /// Whether the filter needs no transform of its own: what goes from NHWC to NCHW and back takes
+  /// it along.
   [[nodiscard]] bool takes_filter_along(const Candidate& candidate) const {
     return image_layout() == ImageLayout::Nhwc &&
            std::any_of(candidate.kernels.begin(), candidate.kernels.end(), [](const Kernel& k) {
@@ -510,8 +514,9 @@ Seconds dispatch_time(const Op& op, const FrameworkProfile& framework, bool is_t
       return framework.fusion.edge_attention ? time + call : time * lowering::kEdgeAttentionOps;
     case OpKind::LayerNorm:
     case OpKind::GroupNorm:
-      // Three results and two weights cost the host as much as a library's descriptors. Source: smallest times of
-      // data/kernels/layernorm.csv, 46 to 58 us where elementwise ops take 26 to 31.
+      // Three results and two weights cost the host as much as a library's descriptors. Source:
+      // smallest times of data/kernels/layernorm.csv, 46 to 58 us where elementwise ops take 26
+      // to 31.
       if (framework.compiler && framework.compiler->expands_normalization) return time;
       return time + call;
     default:

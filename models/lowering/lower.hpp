@@ -18,12 +18,12 @@ struct LoweringOptions {
 
 /// Every op of `graph` (forward, or a training graph) as the kernels that could run for it under
 /// this framework: which algorithms exist for a shape, pass, precision and architecture, with their
-/// workspace. Of the GPU it knows what is legal (architecture, units), never the speed: GPUs of like traits are lowered
-/// for alike. Pure; ops
-/// keep the graph's order; updates that the framework launches together stand under the first of
-/// them, and the others are left out. Batch norm computes statistics in training mode and when the
-/// graph has any backward or update op. A framework with a compiler fuses ops: an op that joined
-/// another kernel has no kernels (models/lowering/fusion.hpp).
+/// workspace. Of the GPU it knows what is legal (architecture, units), never the speed: GPUs of
+/// like traits are lowered for alike. Pure; ops keep the graph's order; updates that the framework
+/// launches together stand under the first of them, and the others are left out. Batch norm
+/// computes statistics in training mode and when the graph has any backward or update op. A
+/// framework with a compiler fuses ops: an op that joined another kernel has no kernels
+/// (models/lowering/fusion.hpp).
 [[nodiscard]] LoweredStep lower(const NetworkGraph& graph, const FrameworkProfile& framework,
                                 const GpuTraits& gpu, const LoweringOptions& options);
 
@@ -40,25 +40,28 @@ struct LoweringOptions {
                                                const FrameworkProfile& framework,
                                                const GpuTraits& gpu, PrecisionMode precision);
 
-/// Host time for one op before its first launch: by pass, more where the op calls cuDNN or cuBLAS or has several
-/// results and weights (layer norm). In training a batch norm's updates may be ops too (`batch_norm_updates_are_ops`).
-/// Launches come on top. `spares_library`: as LoweredOp says.
+/// Host time for one op before its first launch: by pass, more where the op calls cuDNN or cuBLAS
+/// or has several results and weights (layer norm). In training a batch norm's updates may be ops
+/// too (`batch_norm_updates_are_ops`). Launches come on top. `spares_library`: as LoweredOp says.
 [[nodiscard]] Seconds dispatch_time(const Op& op, const FrameworkProfile& framework,
                                     bool is_training, bool spares_library = false);
 
-/// Host time of the casts among an op's kernels. Eager mixed precision calls `to` for each weight and input before the op: an op like any
-/// other. Where a graph is rewritten (`reuses_casts`), a weight's cast waits for nothing and other threads of the executor issue it.
-/// Source: PyTorch, aten/src/ATen/autocast_mode.cpp, cached_cast, and its gradient, ToCopyBackward; Apex patches functions so, too.
+/// Host time of the casts among an op's kernels. Eager mixed precision calls `to` for each weight
+/// and input before the op: an op like any other. Where a graph is rewritten (`reuses_casts`), a
+/// weight's cast waits for nothing and other threads of the executor issue it. Source: PyTorch,
+/// aten/src/ATen/autocast_mode.cpp, cached_cast, and its gradient, ToCopyBackward; Apex patches
+/// functions so, too.
 [[nodiscard]] Seconds cast_time(const Op& op, std::span<const Kernel> kernels,
                                 const FrameworkProfile& framework);
 
-/// Host time of another view of a tensor, which has no kernel; zero of other ops, such as what is fused into another one.
+/// Host time of another view of a tensor, which has no kernel; zero of other ops, such as what is
+/// fused into another one.
 [[nodiscard]] Seconds view_time(const Op& op, const FrameworkProfile& framework);
 
 /// Whether the framework leaves this pooling, or its gradient, to the host (HostPooling).
 [[nodiscard]] bool pools_on_host(const Op& op, const FrameworkProfile& framework);
-/// Host time of such a pooling: what it reads comes from the device, `cells` of windows, its result goes back.
-/// Max pooling's gradient has the image at hand already, where the forward pass left it.
+/// Host time of such a pooling: what it reads comes from the device, `cells` of windows, its result
+/// goes back. Max pooling's gradient has the image at hand already, where the forward pass left it.
 [[nodiscard]] Seconds host_pooling_time(const NetworkGraph& graph, const Op& op,
                                         const HostPooling& host);
 

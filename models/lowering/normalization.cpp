@@ -24,8 +24,8 @@ Passes passes_of(OpKind kind) {
     case OpKind::LayerNorm:
       return {3, 5};
     default:
-      // Softmax: maximum, sum, result: three reads and a write; backward: y and dy for the dot product, again for the
-      // result, write.
+      // Softmax: maximum, sum, result: three reads and a write; backward: y and dy for the dot
+      // product, again for the result, write.
       return {4, 5};
   }
 }
@@ -33,8 +33,9 @@ Passes passes_of(OpKind kind) {
 /// Reads that remain when a warp keeps its row in registers: each operand once.
 constexpr Passes kInRegisters{2, 3};
 
-/// Rows of softmax: up to 1024 elements a warp each, longer ones a block each, eight elements a thread.
-/// Source: PyTorch 2.1, ATen/native/cuda/SoftMax.cu (host_softmax, SoftMax_getBlockSize) and PersistentSoftmax.cuh.
+/// Rows of softmax: up to 1024 elements a warp each, longer ones a block each, eight elements a
+/// thread. Source: PyTorch 2.1, ATen/native/cuda/SoftMax.cu (host_softmax, SoftMax_getBlockSize)
+/// and PersistentSoftmax.cuh.
 ReductionWork softmax_rows(const NormAttributes& a, bool is_forward) {
   constexpr std::int64_t kWarpRow = 1024;
   const bool by_warp = a.cols <= kWarpRow;
@@ -54,8 +55,8 @@ KernelClass class_of(OpKind kind) {
                                                          : KernelClass::Normalization;
 }
 
-/// Batch norm in training as sums and elementwise kernels of two images in and one out. Each sum is a kernel that reads
-/// the image once; the vectors between them are small.
+/// Batch norm in training as sums and elementwise kernels of two images in and one out. Each sum is
+/// a kernel that reads the image once; the vectors between them are small.
 std::vector<Kernel> composed_batch_norm(const Context& context, const Op& op,
                                         const ComposedBatchNorm& composed) {
   const auto& a = std::get<NormAttributes>(op.attributes);
@@ -86,16 +87,19 @@ std::vector<Kernel> composed_batch_norm(const Context& context, const Op& op,
   return kernels;
 }
 
-/// PyTorch's own batch norm. Forward in training: statistics, one block per channel; running statistics; then one
-/// multiplication and addition per element. At inference: the running variance to a deviation, the weights to fp32, the
-/// same multiplication. Backward: one kernel, one block per channel, that reads x and dy for the sums and again for dx.
-/// Every thread loads one element and waits for it. Source: PyTorch 2, aten/src/ATen/native/cuda/Normalization.cuh
-/// (MAX_BLOCK_SIZE 512; batch_norm_collect_statistics_kernel, batch_norm_transform_input_kernel, batch_norm_backward_kernel).
+/// PyTorch's own batch norm. Forward in training: statistics, one block per channel; running
+/// statistics; then one multiplication and addition per element. At inference: the running variance
+/// to a deviation, the weights to fp32, the same multiplication. Backward: one kernel, one block
+/// per channel, that reads x and dy for the sums and again for dx. Every thread loads one element
+/// and waits for it. Source: PyTorch 2, aten/src/ATen/native/cuda/Normalization.cuh (MAX_BLOCK_SIZE
+/// 512; batch_norm_collect_statistics_kernel, batch_norm_transform_input_kernel,
+/// batch_norm_backward_kernel).
 std::vector<Kernel> own_batch_norm(const Context& context, const Op& op) {
   constexpr int kBlockThreads = 512;
-  // An SM's 2048 threads take an element each per wait of about 950 cycles: as long as that many instructions for every
-  // element would take its four schedulers. Source: traces/recordings, ResNet-50 and EfficientNet-B0 in bf16 on H200: 420
-  // to 500 elements per ns whatever the image from 28 x 28 on.
+  // An SM's 2048 threads take an element each per wait of about 950 cycles: as long as that many
+  // instructions for every element would take its four schedulers. Source: traces/recordings,
+  // ResNet-50 and EfficientNet-B0 in bf16 on H200: 420 to 500 elements per ns whatever the image
+  // from 28 x 28 on.
   constexpr double kInstructionsForTheWait = 60;
   const auto& a = std::get<NormAttributes>(op.attributes);
   const Precision data = context.formats.storage;

@@ -25,7 +25,8 @@ bool is_sum(const Op& op) {
   return op.kind == OpKind::Binary && a != nullptr && a->name == "add" && op.inputs.size() == 2;
 }
 
-/// Gives each sum that one activation reads to the latest of the ops that `taker` finds behind its inputs.
+/// Gives each sum that one activation reads to the latest of the ops that `taker` finds behind its
+/// inputs.
 template <class Taker>
 NormalizationFusion fuse_sums(const NetworkGraph& graph, Taker taker) {
   NormalizationFusion result{std::vector<bool>(graph.ops().size(), false),

@@ -142,12 +142,16 @@ class PairFinder {
   std::vector<std::vector<OpId>> readers_;
 };
 
-/// Instructions of the warp that has a sample, counted in the sources of pair_fusion.hpp. Tiles of 16 by 16:
-///   forward   per vector and 128 values a load, a store and two addresses; per 16 values of width and tile row two fragments
-///             of 4 loads, per tile two GEMMs; per tile 8 stores; per vector a row of GEMMs: load, conversion, store, 6 for places
-///   backward  per vector the same loads, a row of the gradient's matrix, 15 for each of its places at most; per 16 values of width
-///             and tile row a fragment of 4 loads, per tile two GEMMs, per tile row 8 stores and 16 rows of load, conversion and
-///             store, two at a time
+/// Instructions of the warp that has a sample, counted in the sources of pair_fusion.hpp. Tiles of
+/// 16 by 16:
+///   forward   per vector and 128 values a load, a store and two addresses; per 16 values of width
+///   and tile row two fragments
+///             of 4 loads, per tile two GEMMs; per tile 8 stores; per vector a row of GEMMs: load,
+///             conversion, store, 6 for places
+///   backward  per vector the same loads, a row of the gradient's matrix, 15 for each of its places
+///   at most; per 16 values of width
+///             and tile row a fragment of 4 loads, per tile two GEMMs, per tile row 8 stores and 16
+///             rows of load, conversion and store, two at a time
 double warp_instructions(const PairKernel& pairs) {
   const double rows = pairs.vectors, tiles = std::ceil(rows / 16),
                steps = std::ceil(pairs.width / 16);

@@ -20,8 +20,8 @@ PrecisionChoice sixteen_bits(PrecisionMode mode, Precision precision, const GpuT
   return choice;
 }
 
-/// Modes whose weights are made narrow before the first step. Without the arithmetic engines widen the weights on the way, as
-/// they do for weight-only formats.
+/// Modes whose weights are made narrow before the first step. Without the arithmetic engines widen
+/// the weights on the way, as they do for weight-only formats.
 PrecisionChoice made_beforehand(PrecisionMode asked, bool trains, const GpuTraits& gpu) {
   if (trains) {
     throw InputError("--precision", std::string(to_string(asked)) + " with a phase that trains",

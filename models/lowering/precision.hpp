@@ -20,7 +20,8 @@ struct PrecisionChoice {
 ///          fp32 (cuDNN's pseudo-half configuration, cublasGemmEx)
 ///   fp8    without such tensor cores (before Ada and Hopper) bf16, before Ampere fp16: Transformer
 ///          Engine asks for compute capability 8.9
-///   int8   without dp4a (before 6.1, and on GP100) or int8 tensor cores fp32, as TensorRT falls back
+///   int8   without dp4a (before 6.1, and on GP100) or int8 tensor cores fp32, as TensorRT falls
+///   back
 /// Throws InputError for training in int8, which no library does.
 [[nodiscard]] PrecisionChoice choose_precision(PrecisionMode asked, bool trains,
                                                const GpuTraits& gpu);

@@ -94,8 +94,9 @@ class Planner {
     });
   }
 
-  /// GEMMs with a weight, experts' among them, whose sides are multiples of 16 (rows: 8) are the narrow ones; storage
-  /// does not differ. Source: Transformer Engine, user guide, FP8 primer, "supported layers"; GroupedLinear.
+  /// GEMMs with a weight, experts' among them, whose sides are multiples of 16 (rows: 8) are the
+  /// narrow ones; storage does not differ. Source: Transformer Engine, user guide, FP8 primer,
+  /// "supported layers"; GroupedLinear.
   void plan_eight_bit_float() {
     for_each_op([&](const Op& op) {
       const auto* a = std::get_if<MatMulAttributes>(&op.attributes);

@@ -17,14 +17,16 @@ namespace tracecast::lowering {
 ///   fp8    GEMMs with a weight in fp8, as Transformer Engine's linear layers; all else, and
 ///          everything in memory, in bf16
 ///   int8   convolutions and GEMMs with a weight narrow, except the first convolutions after the
-///          input and the last GEMM before the output (`wide_ends`); relu, additions, pools, copies narrow when
-///          any input is; all else wide: fp16 where that has tensor cores, else fp32. What TensorRT
-///          does by default but for the two ends, which calibration recipes keep wide (Krishnamoorthi,
-///          arXiv 1806.08342; NVIDIA, arXiv 2004.09602).
+///          input and the last GEMM before the output (`wide_ends`); relu, additions, pools, copies
+///          narrow when any input is; all else wide: fp16 where that has tensor cores, else fp32.
+///          What TensorRT does by default but for the two ends, which calibration recipes keep wide
+///          (Krishnamoorthi, arXiv 1806.08342; NVIDIA, arXiv 2004.09602).
 ///
-///   fp16, bf16  all narrow but for what the network's code casts to 32 bits (Tensor::is_wide): ops that give such tensors
+///   fp16, bf16  all narrow but for what the network's code casts to 32 bits (Tensor::is_wide): ops
+///   that give such tensors
 ///          are wide, weights stay narrow
-///   tf32   all narrow, or convolutions and recurrent layers alone (`FrameworkProfile::tf32_gemms` off)
+///   tf32   all narrow, or convolutions and recurrent layers alone (`FrameworkProfile::tf32_gemms`
+///   off)
 ///
 /// Backward ops compute as their forward op does.
 struct PrecisionPlan {

@@ -8,11 +8,13 @@
 namespace tracecast::lowering {
 namespace {
 
-/// Operations per element of the elementwise kernel: a sigmoid or tanh takes about ten (streaming.cpp).
+/// Operations per element of the elementwise kernel: a sigmoid or tanh takes about ten
+/// (streaming.cpp).
 constexpr double kOperationsPerGate = 12;
 constexpr std::int64_t kMostRecords = 64;
-/// cuDNN version from which GEMMs of single steps split their inner dimension: up to 6 the time of a step goes with
-/// the inner dimension alone, in 7.6 it does not. Source: data/kernels/rnn.csv, rows of P100 and V100.
+/// cuDNN version from which GEMMs of single steps split their inner dimension: up to 6 the time of
+/// a step goes with the inner dimension alone, in 7.6 it does not. Source: data/kernels/rnn.csv,
+/// rows of P100 and V100.
 constexpr double kFirstSplitting = 7;
 
 class Layers {
@@ -111,8 +113,8 @@ class Layers {
     const std::int64_t gates = a_.gates() * a_.hidden;
     const double elements = static_cast<double>(a_.batch * a_.hidden);
     const auto g = static_cast<double>(a_.gates());
-    // Forward: both GEMMs in, state in and out, h out, gates out in training. Backward: gates, states and two
-    // gradients in, gate gradients and the state's out.
+    // Forward: both GEMMs in, state in and out, h out, gates out in training. Backward: gates,
+    // states and two gradients in, gate gradients and the state's out.
     double words = is_forward() ? 2 * g + 3 + (context_.is_training ? g : 0) : 2 * g + 5;
     if (a_.gates() == 1) words = is_forward() ? 3 : 4;
     RecurrentWork work;

@@ -9,8 +9,9 @@
 namespace tracecast::lowering {
 namespace {
 
-/// Values of a head that one block of the kernels that pass states on takes. Source: flash-linear-attention,
-/// fla/ops/common/chunk_delta_h.py (BV 64 at most); mamba, ssd_state_passing.py (BLOCK_SIZE).
+/// Values of a head that one block of the kernels that pass states on takes. Source:
+/// flash-linear-attention, fla/ops/common/chunk_delta_h.py (BV 64 at most); mamba,
+/// ssd_state_passing.py (BLOCK_SIZE).
 constexpr double kDeltaBlock = 64, kStateBlock = 256;
 
 double whole(std::int64_t n) { return static_cast<double>(n); }
@@ -73,7 +74,8 @@ class Scan {
     gemm("dv_local", tiles(), chunk_, v, k + chunk_, keys_bytes() * 2.0 + values_bytes(),
          values_bytes());
     chain("delta_dstates", 3);
-    // dq, dk and dw each from states and from the chunk, ds from values; then both right sides back.
+    // dq, dk and dw each from states and from the chunk, ds from values; then both right sides
+    // back.
     gemm("dqkwg", tiles(), chunk_, k, 3 * v + 2 * chunk_,
          states_bytes() * 2.0 + values_bytes() * 2.0 + keys_bytes() * 2.0, wide_keys_bytes() * 3.0);
     gemm("ds", tiles(), chunk_, chunk_, v + k, values_bytes() * 2.0, Bytes(0));
@@ -83,8 +85,9 @@ class Scan {
     return std::move(kernels_);
   }
 
-  /// States of single channels: no matrices. One kernel goes through the tokens, every state's element by itself; the
-  /// backward pass makes the states again. Source: mamba, csrc/selective_scan (selective_scan_fwd_kernel.cuh, _bwd_).
+  /// States of single channels: no matrices. One kernel goes through the tokens, every state's
+  /// element by itself; the backward pass makes the states again. Source: mamba,
+  /// csrc/selective_scan (selective_scan_fwd_kernel.cuh, _bwd_).
   std::vector<Kernel> selective() && {
     constexpr double kOperations = 6;  // an exponential, two GEMMs, two sums, the GEMM with C
     const bool goes_back = pass_ != Pass::Forward;
@@ -152,7 +155,8 @@ class Scan {
     add_chain(name, {.chains = std::max(1.0, states / kStateBlock), .steps = whole(chunks_)},
               states_bytes(), states_bytes());
   }
-  /// A state per head and block of values goes through all chunks, `gemms` of chunk x key width x block in each.
+  /// A state per head and block of values goes through all chunks, `gemms` of chunk x key width x
+  /// block in each.
   void chain(std::string_view name, double gemms) {
     const double block = std::min(kDeltaBlock, whole(a_.value_width));
     const double flops = 2 * gemms * whole(chunk_) * whole(a_.key_width) * block;
@@ -197,8 +201,9 @@ std::vector<Kernel> lower_scan(const Context& context, const Op& op) {
                                         : std::move(scan).gated_delta();
 }
 
-/// A pass over the row for each of four digits of a score, one that writes the choice. Source: PyTorch 2,
-/// aten/src/ATen/native/cuda/TensorTopK.cu, multi-block radix select with digits of 8 bits.
+/// A pass over the row for each of four digits of a score, one that writes the choice. Source:
+/// PyTorch 2, aten/src/ATen/native/cuda/TensorTopK.cu, multi-block radix select with digits of 8
+/// bits.
 std::vector<Kernel> lower_top_keys(const Context& context, const Op& op) {
   constexpr double kPasses = 5;
   const auto& a = std::get<TopKeysAttributes>(op.attributes);

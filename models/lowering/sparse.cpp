@@ -8,8 +8,8 @@
 namespace tracecast::lowering {
 namespace {
 
-/// Forward: one kernel reads every id and its row and writes the sums. Backward: the gradient of a sum goes to
-/// each row of its bag.
+/// Forward: one kernel reads every id and its row and writes the sums. Backward: the gradient of a
+/// sum goes to each row of its bag.
 std::vector<Kernel> lower_bag(const Context& context, const Op& op) {
   const Bytes e = element_size(context.formats.storage);
   const double out = context.output_elements(op);
@@ -28,9 +28,10 @@ std::vector<Kernel> lower_bag(const Context& context, const Op& op) {
                         out > 0 ? ids * width / out : 1)};
 }
 
-/// Routing as transformers' Switch runs it: choice, one-hot, running sum, capacity, masking and gate each pass over
-/// a mask of a word per token and expert; then every expert counts and selects its tokens, once to read and once
-/// to write them. Small kernels whose number is known and whose time is not measured: a bounded guess.
+/// Routing as transformers' Switch runs it: choice, one-hot, running sum, capacity, masking and
+/// gate each pass over a mask of a word per token and expert; then every expert counts and selects
+/// its tokens, once to read and once to write them. Small kernels whose number is known and whose
+/// time is not measured: a bounded guess.
 std::vector<Kernel> lower_route(const Context& context, const Op& op) {
   constexpr std::string_view kSteps[] = {"choose", "one_hot", "running_sum",
                                          "limit",  "mask",    "gate"};
@@ -57,7 +58,8 @@ std::vector<Kernel> lower_route(const Context& context, const Op& op) {
   return kernels;
 }
 
-/// Forward: rows read and written in place. Backward: the whole gradient copied, rows written over cleared in it.
+/// Forward: rows read and written in place. Backward: the whole gradient copied, rows written over
+/// cleared in it.
 std::vector<Kernel> lower_scatter(const Context& context, const Op& op) {
   const Precision data = context.formats.storage;
   if (op.pass == Pass::Forward) {
@@ -76,7 +78,8 @@ std::vector<Kernel> lower_scatter(const Context& context, const Op& op) {
                         context.bytes(op.inputs[1]), element_size(data) * cleared, cleared)};
 }
 
-/// Kernels of an op over edges: what they move is reported in values of `width` (a node's) or `heads` (an edge's).
+/// Kernels of an op over edges: what they move is reported in values of `width` (a node's) or
+/// `heads` (an edge's).
 class EdgeKernels {
  public:
   EdgeKernels(const Context& context, const Op& op)
@@ -189,8 +192,9 @@ class EdgeKernels {
   std::vector<Kernel> kernels_;
 };
 
-/// Where a node's edges begin, edges drawn from among them, and the ids renumbered through a hash table: each value lies alone in
-/// a sector of 32 bytes. Around these, counts, scans and copies of few values: their number is a guess.
+/// Where a node's edges begin, edges drawn from among them, and the ids renumbered through a hash
+/// table: each value lies alone in a sector of 32 bytes. Around these, counts, scans and copies of
+/// few values: their number is a guess.
 std::vector<Kernel> lower_sample(const Context& context, const Op& op) {
   constexpr double kSector = 32, kSmallKernels = 6;
   const auto& a = std::get<EdgeAttributes>(op.attributes);

@@ -56,7 +56,8 @@ Kernel pass_through(const Context& context, const Op& op, std::string_view name,
                        context.output_elements(op), operations);
 }
 
-/// Where operands lie otherwise than the result, one that is broadcast among them, threads find each element's place by parallel layout.
+/// Where operands lie otherwise than the result, one that is broadcast among them, threads find
+/// each element's place by parallel layout.
 Kernel strided(const Context& context, Kernel kernel) {
   std::get<StreamWork>(kernel.work).instructions_per_element =
       context.framework.kernels.strided_instructions;
@@ -93,7 +94,8 @@ std::vector<Kernel> lower_pool(const Context& context, const Op& op) {
                dy = context.elements(context.incoming_gradient(op));
   Bytes read = e * dy;
   if (is_max) read += saves_indices ? kIndex * dy : e * (dx + dy);
-  // Each of dy's windows has `window` of dx's cells: a cell lies in as many on average, one where pooling is global.
+  // Each of dy's windows has `window` of dx's cells: a cell lies in as many on average, one where
+  // pooling is global.
   const double windows_per_cell = std::max(1.0, window * dy / dx);
   Kernel kernel = stream_kernel("pool_backward", KernelClass::Pooling, op.pass,
                                 context.formats.storage, read, e * dx, dx, windows_per_cell);
@@ -126,8 +128,9 @@ std::vector<Kernel> lower_dropout(const Context& context, const Op& op) {
   return kernels;
 }
 
-/// Kernels and fills besides a gradient's own two, where ids are sorted first: radix sort, scans, segments. Source: traces/recordings,
-/// embedding_dense_backward of Llama, OPT, BLOOM and Qwen2, 31 in all; IndexBackward0 of Swin, 13.
+/// Kernels and fills besides a gradient's own two, where ids are sorted first: radix sort, scans,
+/// segments. Source: traces/recordings, embedding_dense_backward of Llama, OPT, BLOOM and Qwen2, 31
+/// in all; IndexBackward0 of Swin, 13.
 double sorting_launches(const Context& context, const Op& op) {
   if (!context.framework.kernels.sorts_row_gradients) return 0;
   if (op.kind == OpKind::Gather) return 11;
@@ -209,8 +212,9 @@ std::vector<Kernel> lower_copy(const Context& context, const Op& op, std::string
   return kernels;
 }
 
-/// PyTorch's kernel for operands of another format than its result's takes one element at a time and asks for each what it is
-/// (aten/src/ATen/native/cuda/CUDALoops.cuh, LoadWithCast); copies to 16 bits have kernels of their own (Copy.cu).
+/// PyTorch's kernel for operands of another format than its result's takes one element at a time
+/// and asks for each what it is (aten/src/ATen/native/cuda/CUDALoops.cuh, LoadWithCast); copies to
+/// 16 bits have kernels of their own (Copy.cu).
 std::vector<Kernel> lower_cast(const Context& context, const Op& op) {
   Kernel kernel = pass_through(context, op, "cast", KernelClass::Elementwise);
   const Tensor& from = context.graph.tensor(op.inputs.front());
@@ -218,7 +222,8 @@ std::vector<Kernel> lower_cast(const Context& context, const Op& op) {
   return {upcasts ? strided(context, std::move(kernel)) : std::move(kernel)};
 }
 
-/// PyTorch's x^n has the gradient dy * (n * x^(n - 1)), each step a kernel (torch/csrc/autograd/FunctionsManual.cpp, pow_backward).
+/// PyTorch's x^n has the gradient dy * (n * x^(n - 1)), each step a kernel
+/// (torch/csrc/autograd/FunctionsManual.cpp, pow_backward).
 std::vector<Kernel> lower_power_gradient(const Context& context, const Op& op) {
   const double elements = context.output_elements(op);
   const Bytes x = context.bytes(op.outputs.front());
@@ -229,7 +234,8 @@ std::vector<Kernel> lower_power_gradient(const Context& context, const Op& op) {
   return {step("power", 1, 1), step("scale", 1, 1), step("activation_grad", 2, 1)};
 }
 
-/// PyTorch clears a gradient of the whole and copies that of the part into it (FunctionsManual.cpp, slice_backward).
+/// PyTorch clears a gradient of the whole and copies that of the part into it (FunctionsManual.cpp,
+/// slice_backward).
 std::vector<Kernel> lower_slice_gradient(const Context& context, const Op& op) {
   const TensorId part = context.incoming_gradient(op), whole = op.outputs.front();
   const Precision data = context.formats.storage;
@@ -240,8 +246,8 @@ std::vector<Kernel> lower_slice_gradient(const Context& context, const Op& op) {
                                          context.elements(part)))};
 }
 
-/// A slice that readers take as it lies, or rows of the outermost dimension, which lie in one piece: what PyTorch gives is a view, which
-/// no reader needs to copy.
+/// A slice that readers take as it lies, or rows of the outermost dimension, which lie in one
+/// piece: what PyTorch gives is a view, which no reader needs to copy.
 bool is_view(const Context& context, const Op& op) {
   if (op.pass != Pass::Forward || !context.framework.kernels.slices_are_views) return false;
   if (op.note == kViewNote) return true;
@@ -251,8 +257,9 @@ bool is_view(const Context& context, const Op& op) {
          std::equal(part.begin() + 1, part.end(), whole.begin() + 1, whole.end());
 }
 
-/// The gradient of a resize between pixels is cleared, and each of the result's gradients added to its neighbours': two along each
-/// dimension, four where cubic. Source: PyTorch, aten/src/ATen/native/cuda/UpSampleBilinear2d.cu; TensorFlow, resize_bilinear_op_gpu.cu.cc.
+/// The gradient of a resize between pixels is cleared, and each of the result's gradients added to
+/// its neighbours': two along each dimension, four where cubic. Source: PyTorch,
+/// aten/src/ATen/native/cuda/UpSampleBilinear2d.cu; TensorFlow, resize_bilinear_op_gpu.cu.cc.
 std::vector<Kernel> lower_resize_gradient(const Context& context, const Op& op) {
   const TensorId gradient = context.incoming_gradient(op);
   const Shape& from = context.graph.tensor(gradient).shape;

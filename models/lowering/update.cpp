@@ -28,11 +28,12 @@ constexpr std::array<Term, 8> kAdam{{{"scale", 1, 1, 1},
                                      {"add", 1, 1, 1},
                                      {"update", 3, 1, 6}}};
 
-// AdamW is Adam behind a step of decay, w *= 1 - lr * decay. Source: PyTorch 2, torch/optim/adam.py,
+// AdamW is Adam behind a step of decay, w *= 1 - lr * decay. Source: PyTorch 2,
+// torch/optim/adam.py,
 // `_foreach_mul_(params, 1 - lr * weight_decay)`.
 constexpr Term kDecay{"decay", 1, 1, 1};
-// PyTorch has no LAMB of its own: NVIDIA apex's FusedLAMB, the norm of all gradients first. Source: apex/optimizers/fused_lamb.py,
-// csrc/multi_tensor_lamb.cu, csrc/multi_tensor_l2norm_kernel.cu.
+// PyTorch has no LAMB of its own: NVIDIA apex's FusedLAMB, the norm of all gradients first. Source:
+// apex/optimizers/fused_lamb.py, csrc/multi_tensor_lamb.cu, csrc/multi_tensor_l2norm_kernel.cu.
 constexpr std::array<Term, 5> kLamb{{{"gradient_norm", 1, 0, 2},
                                      {"weight_norm", 1, 0, 2},
                                      {"direction", 4, 3, 20},
@@ -43,7 +44,8 @@ constexpr std::array<Term, 5> kLamb{{{"gradient_norm", 1, 0, 2},
 constexpr std::array<Term, 2> kAssignedMomentum{{{"accumulate", 2, 1, 2}, {"update", 2, 1, 2}}};
 constexpr std::array<Term, 3> kAssignedAdam{
     {{"moment1", 2, 1, 3}, {"moment2", 2, 1, 4}, {"update", 3, 1, 6}}};
-// TensorFlow Addons, optimizers/weight_decay_optimizers.py: `var.assign_sub(rate * var)`, then Adam.
+// TensorFlow Addons, optimizers/weight_decay_optimizers.py: `var.assign_sub(rate * var)`, then
+// Adam.
 constexpr std::array<Term, 5> kAssignedAdamW{{{"decay", 1, 1, 1},
                                               {"subtract_decay", 2, 1, 1},
                                               {"moment1", 2, 1, 3},
@@ -126,9 +128,10 @@ std::vector<Term> terms_of(const OptimizerAttributes& a, const FrameworkProfile&
   return terms;
 }
 
-/// Elements of a gradient, which its update touches: the weight's, or the rows a sparse gradient has (repeated ones
-/// too). Source for loss scaling: PyTorch 2, torch/amp/grad_scaler.py, _unscale_grads_: of a sparse gradient its
-/// values alone are divided and checked, and only gradients of 16 bits have their rows summed before.
+/// Elements of a gradient, which its update touches: the weight's, or the rows a sparse gradient
+/// has (repeated ones too). Source for loss scaling: PyTorch 2, torch/amp/grad_scaler.py,
+/// _unscale_grads_: of a sparse gradient its values alone are divided and checked, and only
+/// gradients of 16 bits have their rows summed before.
 double updated_elements(const Context& context, const Op& op) {
   const double weight = context.elements(op.inputs.front());
   return op.inputs.size() > 1 ? std::min(weight, context.elements(op.inputs[1])) : weight;

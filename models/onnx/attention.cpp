@@ -1,4 +1,5 @@
-// Attention as a standard operator (opset 23). Source of inputs and attributes: onnx, docs/Operators.md.
+// Attention as a standard operator (opset 23). Source of inputs and attributes: onnx,
+// docs/Operators.md.
 #include <array>
 #include <cstdint>
 #include <string>
@@ -57,8 +58,8 @@ TensorId repeated(const Call& call, const char* what, TensorId x, std::int64_t h
                              std::move(shape));
 }
 
-/// Q, K, V, mask, past keys and values; results: y in Q's layout, keys and values with the past. One kernel, or steps where the
-/// framework has none.
+/// Q, K, V, mask, past keys and values; results: y in Q's layout, keys and values with the past.
+/// One kernel, or steps where the framework has none.
 bool standard_attention(const Call& call) {
   if (call.wants_output(3)) return false;  // the scores, which a fused kernel does not have
   for (const std::size_t i : {0, 1, 2}) (void)call.input(i);

@@ -10,7 +10,8 @@
 
 namespace tracecast::onnx {
 
-/// One operator call as its handler sees it: inputs by position, attributes, and where the outputs go.
+/// One operator call as its handler sees it: inputs by position, attributes, and where the outputs
+/// go.
 class Call {
  public:
   Call(Interpreter& interpreter, std::uint32_t node_index)
@@ -44,13 +45,14 @@ class Call {
   /// Inputs that are there, all as operands.
   [[nodiscard]] std::vector<TensorId> tensors() const;
 
-  /// Integers of an attribute or, in later opsets, of the input at `i`. Nothing when neither is there.
-  /// `is_unknown` is set when the input is computed from data, so that nobody knows it before the run.
-  /// Throws InputError when it is a constant whose values are not in the file.
+  /// Integers of an attribute or, in later opsets, of the input at `i`. Nothing when neither is
+  /// there. `is_unknown` is set when the input is computed from data, so that nobody knows it
+  /// before the run. Throws InputError when it is a constant whose values are not in the file.
   [[nodiscard]] std::optional<Integers> integers(std::string_view attribute, std::size_t i,
                                                  bool& is_unknown) const;
 
-  /// The same input or output at the file's own sizes, when they differ from those asked for; else null.
+  /// The same input or output at the file's own sizes, when they differ from those asked for; else
+  /// null.
   [[nodiscard]] const Value* reference_input(std::size_t i) const;
   [[nodiscard]] const Value* reference_output(std::size_t i) const;
 
@@ -63,8 +65,8 @@ class Call {
   /// The output is the input itself.
   void pass_through(std::size_t i = 0) const { set_value(0, input(i)); }
 
-  /// An op of kind Unknown whose output shapes are known all the same; counted and reported as `what`.
-  /// `types`: of each output, else that of the first input.
+  /// An op of kind Unknown whose output shapes are known all the same; counted and reported as
+  /// `what`. `types`: of each output, else that of the first input.
   void set_bounded(std::string_view what, std::span<const Shape> shapes,
                    std::span<const ElementType> types = {}) const;
   [[nodiscard]] std::size_t axis(std::int64_t axis, std::size_t rank) const;

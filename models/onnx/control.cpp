@@ -31,7 +31,8 @@ void check_count(std::string_view what, std::size_t found, std::size_t expected)
   throw InputError(what, std::to_string(found) + " values", std::to_string(expected) + " values");
 }
 
-/// The branch that the condition takes where it follows from shapes and constants, else the longer one.
+/// The branch that the condition takes where it follows from shapes and constants, else the longer
+/// one.
 bool if_else(const Call& call) {
   const Body& then_branch = body_of(call, "then_branch");
   const Body& else_branch = body_of(call, "else_branch");
@@ -72,7 +73,8 @@ class Stack {
   std::vector<TensorId> parts_;
 };
 
-/// What Loop and Scan share: states that go from one repetition to the next, and results that are stacked.
+/// What Loop and Scan share: states that go from one repetition to the next, and results that are
+/// stacked.
 struct Repetition {
   const Body& body;
   std::size_t first_state_in, first_state_out, num_states;  ///< among the body's inputs and outputs
@@ -112,8 +114,9 @@ const Node* find_writer(const Call& call, const Body& body, ValueIndex value,
   return nullptr;
 }
 
-/// PyTorch's EmbeddingBag, which its exporter writes as a loop over the bags: a slice of the ids, their rows of a table,
-/// the sum of them. One kernel in every framework. Bags are taken to be of one size.
+/// PyTorch's EmbeddingBag, which its exporter writes as a loop over the bags: a slice of the ids,
+/// their rows of a table, the sum of them. One kernel in every framework. Bags are taken to be of
+/// one size.
 bool embedding_bag(const Call& call, const Body& body, std::int64_t bags) {
   if (body.inputs.size() != 2 || body.outputs.size() != 2) return false;
   const Node* sum = find_writer(call, body, body.outputs[1], "ReduceSum");
@@ -147,8 +150,9 @@ bool embedding_bag(const Call& call, const Body& body, std::int64_t bags) {
   return true;
 }
 
-/// Inputs: count, condition, states. The body's inputs: number, condition, states; its outputs: condition, states,
-/// results to stack. Repeated as often as constants and shapes say; once where the data decide.
+/// Inputs: count, condition, states. The body's inputs: number, condition, states; its outputs:
+/// condition, states, results to stack. Repeated as often as constants and shapes say; once where
+/// the data decide.
 bool loop(const Call& call) {
   const Body& body = body_of(call, "body");
   if (call.node.inputs.size() < 2) return false;
@@ -196,8 +200,8 @@ bool loop(const Call& call) {
   return true;
 }
 
-/// Inputs: states, sequences along their first dimension. The body's inputs: states, one element of each sequence; its
-/// outputs: states, results to stack.
+/// Inputs: states, sequences along their first dimension. The body's inputs: states, one element of
+/// each sequence; its outputs: states, results to stack.
 bool scan(const Call& call) {
   const Body& body = body_of(call, "body");
   const auto num_sequences = call.node.integer("num_scan_inputs", 0);

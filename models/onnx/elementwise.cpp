@@ -33,8 +33,8 @@ std::int64_t dim_from_end(const Shape& shape, std::size_t from_end) {
   return from_end < shape.size() ? shape[shape.size() - 1 - from_end] : 1;
 }
 
-/// The operand repeated so that it fits, when its size was baked into the file for other sizes: at the file's own
-/// sizes the dimensions agreed, and only the others have changed since.
+/// The operand repeated so that it fits, when its size was baked into the file for other sizes: at
+/// the file's own sizes the dimensions agreed, and only the others have changed since.
 TensorId follow_operands(const Call& call, std::size_t i, std::size_t rank) {
   const TensorId id = call.tensor(i);
   const Value* own = call.reference_input(i);
@@ -62,7 +62,8 @@ TensorId follow_operands(const Call& call, std::size_t i, std::size_t rank) {
                              std::move(wanted));
 }
 
-/// True for a constant of one element that is no weight: part of the function rather than an operand.
+/// True for a constant of one element that is no weight: part of the function rather than an
+/// operand.
 bool is_plain_number(const Call& call, std::size_t i) {
   const Value& value = call.input(i);
   return value.is_constant() && element_count(value.shape) == 1;
@@ -106,8 +107,8 @@ bool comparison(const Call& call) { return combine(call, kBool); }
 
 bool where(const Call& call) { return combine(call, call.input(1).type); }
 
-/// Between integers and reals. From one real format to another no op is left: the precision mode of the run, not
-/// the file, says how reals are stored.
+/// Between integers and reals. From one real format to another no op is left: the precision mode of
+/// the run, not the file, says how reals are stored.
 bool cast_to(const Call& call, ElementType to) {
   const Value& from = call.input(0);
   if (from.is_constant() || (!to.is_integer && !from.type.is_integer)) {

@@ -67,7 +67,8 @@ std::optional<Value> fold_gather(const Node& node, std::span<const Value* const>
   return Value{.shape = std::move(shape), .type = data.type, .contents = std::move(result)};
 }
 
-/// Elements of `from` picked along each dimension: position = sum over d of (start + index * step) * stride.
+/// Elements of `from` picked along each dimension: position = sum over d of (start + index * step)
+/// * stride.
 struct Walk {
   std::int64_t start, step, count, stride;
 };

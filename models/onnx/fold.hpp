@@ -9,9 +9,10 @@
 
 namespace tracecast::onnx {
 
-/// The result of a one-output node whose inputs all have known contents: the arithmetic that exporters do on shapes.
-/// Nothing when the operator is not one of those, an input has no contents, the result has more than kMostValues
-/// elements, or the arithmetic overflows or divides by zero; the caller then follows the shape alone.
+/// The result of a one-output node whose inputs all have known contents: the arithmetic that
+/// exporters do on shapes. Nothing when the operator is not one of those, an input has no contents,
+/// the result has more than kMostValues elements, or the arithmetic overflows or divides by zero;
+/// the caller then follows the shape alone.
 ///   inputs: by position; null where an optional one was left out
 [[nodiscard]] std::optional<Value> fold_constants(const Node& node,
                                                   std::span<const Value* const> inputs);

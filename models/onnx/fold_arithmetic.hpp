@@ -8,8 +8,8 @@
 
 #include "models/onnx/value.hpp"
 
-/// Arithmetic on known contents, element by element: what fold.cpp uses for everything that computes rather than
-/// moves.
+/// Arithmetic on known contents, element by element: what fold.cpp uses for everything that
+/// computes rather than moves.
 namespace tracecast::onnx {
 
 /// Operators that folding follows. The order matters: two operands, then one, then the rest.
@@ -91,8 +91,8 @@ inline std::vector<std::int64_t> elements<std::int64_t>(const Value& value) {
 [[nodiscard]] std::size_t broadcast_position(const Shape& shape, const Shape& out,
                                              std::size_t index);
 
-/// For T = std::int64_t and double; nothing when the broadcast does not exist or is too large to keep, or an
-/// element has no result.
+/// For T = std::int64_t and double; nothing when the broadcast does not exist or is too large to
+/// keep, or an element has no result.
 template <class T>
 [[nodiscard]] std::optional<Value> fold_binary(Function f, std::span<const Value* const> inputs);
 template <class T>

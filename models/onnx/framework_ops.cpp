@@ -22,9 +22,9 @@ struct Formula {
       formula;  ///< x: any value, the same wherever it stands; numbers; name=number: an attribute
 };
 
-/// How PyTorch's exporters write ops that PyTorch runs as one kernel; sources: notes/0001. Both orders of Add and Mul are meant.
-/// Another grouping of the same arithmetic (transformers' gelu_new: (0.5 x) (1 + tanh)) is code written out step by step, which runs
-/// as it stands.
+/// How PyTorch's exporters write ops that PyTorch runs as one kernel; sources: notes/0001. Both
+/// orders of Add and Mul are meant. Another grouping of the same arithmetic (transformers'
+/// gelu_new: (0.5 x) (1 + tanh)) is code written out step by step, which runs as it stands.
 constexpr std::array<Formula, 9> kFormulas{{
     {"Swish", "Mul(x, Sigmoid(x))"},
     {"HardSwish", "Mul(x, HardSigmoid(x, alpha=0.16666667))"},

@@ -34,19 +34,21 @@ struct OnnxNetwork {
 
 /// The forward pass of an ONNX file at any batch, image size or sequence length.
 ///
-/// Weights are shapes: their contents are not kept and external data is never opened. Every shape is inferred anew.
-/// A size that the file has baked into a constant (Reshape to [1, 2048]) follows the sizes asked for: the file is
-/// walked at its own sizes as well, and a constant that fits there and has not changed is scaled with the data.
-/// Arithmetic on shapes is folded and leaves no ops; ConstantOfShape of a constant shape is a weight. Operators into which exporters
-/// take a framework's op apart (SiLU, GELU ...) are that op again. Functions are
-/// expanded. If takes the branch that constants and shapes decide, else the longer one; Loop and Scan are unrolled, as
-/// often as constants and shapes say, once where the data decide. Quantised networks are read as the real ones they stand
-/// for. An operator nobody knows is kept with kind Unknown, its outputs bounded by what the file declares or by its
-/// largest input, and named in the warnings.
+/// Weights are shapes: their contents are not kept and external data is never opened. Every shape
+/// is inferred anew. A size that the file has baked into a constant (Reshape to [1, 2048]) follows
+/// the sizes asked for: the file is walked at its own sizes as well, and a constant that fits there
+/// and has not changed is scaled with the data. Arithmetic on shapes is folded and leaves no ops;
+/// ConstantOfShape of a constant shape is a weight. Operators into which exporters take a
+/// framework's op apart (SiLU, GELU ...) are that op again. Functions are expanded. If takes the
+/// branch that constants and shapes decide, else the longer one; Loop and Scan are unrolled, as
+/// often as constants and shapes say, once where the data decide. Quantised networks are read as
+/// the real ones they stand for. An operator nobody knows is kept with kind Unknown, its outputs
+/// bounded by what the file declares or by its largest input, and named in the warnings.
 ///
 /// `where` names the file in errors; its stem names the network.
-/// Leaves out: operators older than opset 7, IR versions below 3, maps and optional types, sequences as inputs or outputs.
-/// Throws InputError: not an ONNX file, truncated, inconsistent, or sizes that do not fit the network.
+/// Leaves out: operators older than opset 7, IR versions below 3, maps and optional types,
+/// sequences as inputs or outputs. Throws InputError: not an ONNX file, truncated, inconsistent, or
+/// sizes that do not fit the network.
 [[nodiscard]] OnnxNetwork import_onnx(std::string_view bytes, std::string_view where,
                                       const OnnxOptions& options);
 

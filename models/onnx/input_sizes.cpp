@@ -51,7 +51,8 @@ Axis axis_by_name(std::string_view name) {
   return Axis::Other;
 }
 
-/// "past_length + length", "past_length + 1", "total_sequence_length": names that exporters of decoders give to sums.
+/// "past_length + length", "past_length + 1", "total_sequence_length": names that exporters of
+/// decoders give to sums.
 void read_sum(Dimension& dimension) {
   dimension.sequences = 0;
   for (std::string_view rest = dimension.name; !rest.empty();) {
@@ -101,8 +102,8 @@ std::vector<Dimension> read_dimensions(const NamedValue& input, std::string_view
   return dimensions;
 }
 
-/// Colours, height, width: one image, as detection networks of torchvision take them. Sequences of three samples look the
-/// same where steps and features are of like size; they are much rarer.
+/// Colours, height, width: one image, as detection networks of torchvision take them. Sequences of
+/// three samples look the same where steps and features are of like size; they are much rarer.
 bool is_single_image(const std::vector<Dimension>& dimensions, bool is_integer) {
   constexpr std::int64_t kLeast = 64;
   if (dimensions.size() != 3 || is_integer || dimensions[0].size != 3) return false;
@@ -158,8 +159,9 @@ std::int64_t of_sequences(const Dimension& dimension, const Tokens& tokens) {
   return dimension.sequences * tokens.now + dimension.pasts * tokens.past + dimension.more;
 }
 
-/// Of a network that takes the keys of earlier tokens: a step of one token, or as many as the file has fixed, behind as many as were
-/// asked for. Nothing: it takes none. Sizes that the file has fixed without a name are taken apart: what is longer than the past holds it.
+/// Of a network that takes the keys of earlier tokens: a step of one token, or as many as the file
+/// has fixed, behind as many as were asked for. Nothing: it takes none. Sizes that the file has
+/// fixed without a name are taken apart: what is longer than the past holds it.
 std::optional<Tokens> step_of(std::vector<std::vector<Dimension>>& inputs,
                               std::optional<std::int64_t> asked) {
   std::optional<Tokens> step;

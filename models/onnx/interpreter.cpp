@@ -144,8 +144,8 @@ void Interpreter::evaluate(std::uint32_t index) {
 }
 
 void Interpreter::evaluate_on_constants(const Node& node, std::uint32_t index) {
-  // What has the size of an input (a weight times zeros for each sample) or is larger than the weights in it (a table
-  // repeated) is no weight of its own.
+  // What has the size of an input (a weight times zeros for each sample) or is larger than the
+  // weights in it (a table repeated) is no weight of its own.
   bool follows_input = false;
   std::int64_t num_trained = 0;
   for (const ValueIndex input : node.inputs) {
@@ -221,7 +221,8 @@ TensorId Interpreter::tensor(ValueIndex index, Use use) {
   return builder_.tensor(std::move(made));
 }
 
-/// More elements than an importer keeps, as many as an input's sizes say: nothing that lies in memory from one step to the next.
+/// More elements than an importer keeps, as many as an input's sizes say: nothing that lies in
+/// memory from one step to the next.
 bool Interpreter::is_made_each_step(const Value& value) {
   return value.follows_input && std::holds_alternative<std::monostate>(value.contents) &&
          element_count(value.shape) > kMostValues;

@@ -19,15 +19,15 @@ struct Sizes {
   std::vector<Shape> inputs;  ///< one for each of Program::inputs
 };
 
-/// What walking a program at the file's own sizes found: where a constant with a baked-in size is reported from one
-/// that means what it says.
+/// What walking a program at the file's own sizes found: where a constant with a baked-in size is
+/// reported from one that means what it says.
 struct Reference {
   std::int64_t batch = 1;
   std::vector<Value> values;  ///< by ValueIndex
 };
 
-/// Walks a program once at given sizes: infers every value and appends the ops that do work on the device to a
-/// network graph. Constants are folded; arithmetic on shapes leaves no ops.
+/// Walks a program once at given sizes: infers every value and appends the ops that do work on the
+/// device to a network graph. Constants are folded; arithmetic on shapes leaves no ops.
 class Interpreter {
  public:
   /// `reference` may be null: the sizes are the file's own. All arguments outlive the walk.
@@ -53,14 +53,15 @@ class Interpreter {
   /// Throws InputError when its operator never wrote it.
   [[nodiscard]] const Value& value_written(ValueIndex index) const;
   void set(ValueIndex index, Value value);
-  /// Walks the nodes of a body whose inputs are set. `pass` tells this walk's ops from those of others ("#2"); empty
-  /// where there is one. Throws InputError beyond kMostCalls calls in all bodies.
+  /// Walks the nodes of a body whose inputs are set. `pass` tells this walk's ops from those of
+  /// others ("#2"); empty where there is one. Throws InputError beyond kMostCalls calls in all
+  /// bodies.
   void run_body(const Body& body, std::string_view pass);
   /// What the names of ops end in while a body is walked.
   [[nodiscard]] const std::string& pass() const { return pass_; }
 
-  /// What a constant is read as. A constant read twice is one tensor; where its shape differs (a view of the same
-  /// weight) a Reshape op stands between.
+  /// What a constant is read as. A constant read twice is one tensor; where its shape differs (a
+  /// view of the same weight) a Reshape op stands between.
   enum class Use {
     Parameter,  ///< trained: weights and biases of layers; integers are reals that were quantised
     Operand,    ///< of arithmetic: trained when it is an initializer with more than one element
@@ -68,7 +69,8 @@ class Interpreter {
   };
   /// The tensor of a value, made on first use when it is a constant.
   TensorId tensor(ValueIndex index, Use use);
-  /// A constant that is a weight of its own: contents unknown, `is_parameter` when training would change it.
+  /// A constant that is a weight of its own: contents unknown, `is_parameter` when training would
+  /// change it.
   [[nodiscard]] RootIndex add_root(std::string name, bool is_parameter);
   [[nodiscard]] bool is_parameter(const Value& value) const;
 

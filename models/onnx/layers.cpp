@@ -111,7 +111,8 @@ bool conv_transpose(const Call& call) {
   const std::string_view mode = call.node.text("auto_pad", "NOTSET");
   const std::vector<std::int64_t> target = call.node.integers("output_shape");
   if (!target.empty() || mode == "SAME_UPPER" || mode == "SAME_LOWER") {
-    // Pads follow from the output: total = stride * (in - 1) + extra + extent - out, see the ONNX operator.
+    // Pads follow from the output: total = stride * (in - 1) + extra + extent - out, see the ONNX
+    // operator.
     if (!target.empty() && target.size() != dims) {
       throw InputError("output_shape", std::to_string(target.size()) + " values",
                        std::to_string(dims) + " values");
@@ -175,8 +176,8 @@ void check_features(const Call& call, std::size_t input, std::int64_t found,
                    fits);
 }
 
-/// The Add that reads nothing but this GEMM and a constant vector of its width: the bias of the layer, which
-/// exporters write as an operator of its own.
+/// The Add that reads nothing but this GEMM and a constant vector of its width: the bias of the
+/// layer, which exporters write as an operator of its own.
 struct BiasAdd {
   std::uint32_t node;
   ValueIndex bias;
@@ -203,8 +204,9 @@ bool matmul(const Call& call) { return matmul_from(call, {.x = 0, .weight = 1});
 
 constexpr std::string_view kLabels = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// The labels of an einsum's operands and result, dots replaced by labels of their own (counted from the last
-/// dimension) and a result that is left out written out: dots, then labels that occur once, in order.
+/// The labels of an einsum's operands and result, dots replaced by labels of their own (counted
+/// from the last dimension) and a result that is left out written out: dots, then labels that occur
+/// once, in order.
 struct EinsumTerms {
   std::vector<std::string> operands;
   std::string result;
@@ -279,9 +281,9 @@ bool einsum_of_one(const Call& call, const std::string& from, const std::string&
   return true;
 }
 
-/// GEMMs of two operands: labels of both and the result are stacked, labels of both but not the result are
-/// summed over, labels of one are its rows or columns. Anything else (a trace, a sum over one operand's own label,
-/// broadcasting dots) is bounded like an unknown operator.
+/// GEMMs of two operands: labels of both and the result are stacked, labels of both but not the
+/// result are summed over, labels of one are its rows or columns. Anything else (a trace, a sum
+/// over one operand's own label, broadcasting dots) is bounded like an unknown operator.
 bool einsum(const Call& call) {
   const std::string equation(call.node.text("equation", ""));
   const std::optional<EinsumTerms> terms = read_equation(call);
@@ -389,7 +391,8 @@ bool batch_normalization(const Call& call) {
     const std::string name = call.name() + ".statistics" + std::to_string(i);
     call.set(i, call.build().activation(name, call.tensor(3, Use::Buffer), "update"), kReal);
   }
-  // Scale and bias first: a file may hold equal contents once, as scale and variance, and then they are trained.
+  // Scale and bias first: a file may hold equal contents once, as scale and variance, and then they
+  // are trained.
   const TensorId scale = call.parameter(1), bias = call.parameter(2);
   call.set(0, call.build().batch_norm(call.name(), call.tensor(0), scale, bias,
                                       call.tensor(3, Use::Buffer), call.tensor(4, Use::Buffer)));

@@ -6,7 +6,8 @@
 
 namespace tracecast::onnx {
 
-/// Where a layer's operator has its operands: operators that quantise or fuse put others between them.
+/// Where a layer's operator has its operands: operators that quantise or fuse put others between
+/// them.
 struct LayerInputs {
   std::size_t x, weight;
   std::size_t bias = std::numeric_limits<std::size_t>::max();  ///< none

@@ -41,7 +41,8 @@ bool transpose(const Call& call) {
   return true;
 }
 
-/// Joins parts that agree but for `axis`. A constant part whose size was baked in for other sizes is repeated.
+/// Joins parts that agree but for `axis`. A constant part whose size was baked in for other sizes
+/// is repeated.
 bool concat(const Call& call) {
   const std::size_t rank = call.shape(0).size();
   const std::size_t axis = call.axis(call.node.integer("axis", 1), rank);
@@ -162,7 +163,8 @@ bool slice(const Call& call) {
         call.axis(axes ? (*axes)[i] : static_cast<std::int64_t>(i), from.size());
     const std::int64_t step = steps ? (*steps)[i] : 1;
     if (step == 0) throw InputError("slice", "step 0", "a step other than 0");
-    // What took all of a dimension takes all of it at other sizes too, whatever its end was written as.
+    // What took all of a dimension takes all of it at other sizes too, whatever its end was written
+    // as.
     const bool took_all = has_changed(own, from) && own_result &&
                           own_result->shape.size() == from.size() &&
                           own_result->shape[axis] == own->shape[axis];

@@ -25,8 +25,8 @@ const std::unordered_map<std::string_view, NamedHandler>& handlers() {
   return table;
 }
 
-/// The type that the file declares for a value, its named dimensions left at 0; nothing when it is not a tensor of
-/// known rank.
+/// The type that the file declares for a value, its named dimensions left at 0; nothing when it is
+/// not a tensor of known rank.
 std::optional<Shape> declared_shape(const NamedValue& value) {
   if (!value.info || !value.info->type().tensor_type().has_shape()) return std::nullopt;
   Shape shape;
@@ -120,7 +120,8 @@ void apply_unknown(const Call& call, bool is_known) {
 
 bool has_operator(std::string_view op_type) { return handlers().contains(op_type); }
 
-/// The name of a call in the table of handlers: operators of ONNX Runtime stand there with their domain.
+/// The name of a call in the table of handlers: operators of ONNX Runtime stand there with their
+/// domain.
 std::string name_in_table(const Node& node) {
   std::string name(node.op_type());
   return node.is_standard ? name : node.proto->domain() + "." + name;
@@ -129,7 +130,8 @@ std::string name_in_table(const Node& node) {
 void apply_operator(Interpreter& run, std::uint32_t node_index) {
   const Call call(run, node_index);
   const auto at = handlers().find(name_in_table(call.node));
-  // Without its main output only a side result (a mask, indices) is wanted, which few handlers make.
+  // Without its main output only a side result (a mask, indices) is wanted, which few handlers
+  // make.
   const bool has_result = !call.node.outputs.empty() && call.node.outputs[0] != kAbsent;
   const bool is_known = at != handlers().end();
   if (is_known && (has_result || at->second.serves_side_results) && at->second.handler(call)) {

@@ -18,8 +18,8 @@ namespace {
 constexpr std::size_t kMostCallDepth = 64;
 constexpr std::size_t kMostNameBytes =
     256;  ///< longer names are cut where expansion makes new ones
-/// Nodes, names and attributes that expanding functions and reading subgraphs may visit: expansion can double at
-/// every level.
+/// Nodes, names and attributes that expanding functions and reading subgraphs may visit: expansion
+/// can double at every level.
 constexpr std::size_t kMostVisits = 4'000'000;
 
 /// Names that can be read at one place: those of its graph, then those of the graphs around it.
@@ -69,8 +69,8 @@ class Builder {
   Program run() {
     const GraphProto& graph = model_.graph();
     declare_constants_and_inputs(graph);
-    // Standard operators added in opset 18 changed only by new inputs, so a file of custom operators alone is
-    // read as one of today.
+    // Standard operators added in opset 18 changed only by new inputs, so a file of custom
+    // operators alone is read as one of today.
     constexpr std::int64_t kToday = 18;
     const std::int64_t opset = opset_of(model_.opset_import(), kToday);
     for (const NodeProto& node : graph.node()) declare_outputs(node, "", scope_);
@@ -174,7 +174,8 @@ class Builder {
     return at == functions_.end() ? nullptr : at->second;
   }
 
-  /// The node's attributes, references to the function's own attributes replaced by the caller's or the default.
+  /// The node's attributes, references to the function's own attributes replaced by the caller's or
+  /// the default.
   std::vector<NodeAttribute> attributes_of(const Call& call) const {
     std::vector<NodeAttribute> attributes;
     attributes.reserve(static_cast<std::size_t>(call.node.attribute_size()));
@@ -242,8 +243,8 @@ class Builder {
     (body_nodes_ ? inner_nodes_ : program_.nodes).push_back(std::move(node));
   }
 
-  /// The graph that an attribute of `owner` holds. Nodes inside are numbered among inner_nodes_, which come behind the
-  /// graph's own nodes once all of these are known.
+  /// The graph that an attribute of `owner` holds. Nodes inside are numbered among inner_nodes_,
+  /// which come behind the graph's own nodes once all of these are known.
   Body add_body(const Call& call, const NodeAttribute& attribute, const Node& owner,
                 const Scope& around) {
     const GraphProto& graph = attribute.value->g();
@@ -352,7 +353,8 @@ class Builder {
              "each name once");
       }
     }
-    // The function's results are the caller's values; everything else inside gets a value of its own.
+    // The function's results are the caller's values; everything else inside gets a value of its
+    // own.
     std::unordered_map<std::string_view, ValueIndex> results;
     for (int i = 0; i < function.output_size(); ++i) {
       const auto position = static_cast<std::size_t>(i);

@@ -21,8 +21,9 @@ struct NodeAttribute {
   const AttributeProto* value;
 };
 
-/// A graph inside an operator (a branch of If, what Loop and Scan repeat): nodes in the order of the file, which the
-/// format promises to be executable. Its values are numbered with those of the graph around it.
+/// A graph inside an operator (a branch of If, what Loop and Scan repeat): nodes in the order of
+/// the file, which the format promises to be executable. Its values are numbered with those of the
+/// graph around it.
 struct Body {
   std::string_view attribute;  ///< "then_branch", "else_branch", "body"
   std::vector<ValueIndex> inputs{};
@@ -76,10 +77,9 @@ struct Program {
   std::vector<std::unique_ptr<NodeProto>> made;  ///< of nodes that stand for several of the file's
 };
 
-/// Expands functions, resolves names, orders nodes (the file's order when it is executable) and leaves out what
-/// reaches no output.
-/// Throws InputError: a name written twice, a name nobody writes, a cycle, a function that calls itself, more than
-/// kMostNodes nodes.
+/// Expands functions, resolves names, orders nodes (the file's order when it is executable) and
+/// leaves out what reaches no output. Throws InputError: a name written twice, a name nobody
+/// writes, a cycle, a function that calls itself, more than kMostNodes nodes.
 [[nodiscard]] Program build_program(const ModelProto& model, std::string_view where);
 
 }  // namespace tracecast::onnx

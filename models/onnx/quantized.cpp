@@ -1,7 +1,8 @@
-// Networks that were quantised to 8-bit integers, by torch.onnx, ONNX Runtime or TensorRT's tools. Their integers stand
-// for reals: the precision mode of the run says how numbers are stored, so that one file is priced in int8 and in fp32
-// alike. Steps between the two formats are part of the neighbours' kernels (TensorRT Developer Guide, "Explicit
-// quantization") and leave no ops; scales and zero points are no operands.
+// Networks that were quantised to 8-bit integers, by torch.onnx, ONNX Runtime or TensorRT's tools.
+// Their integers stand for reals: the precision mode of the run says how numbers are stored, so
+// that one file is priced in int8 and in fp32 alike. Steps between the two formats are part of the
+// neighbours' kernels (TensorRT Developer Guide, "Explicit quantization") and leave no ops; scales
+// and zero points are no operands.
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,7 +14,8 @@
 namespace tracecast::onnx {
 namespace {
 
-/// QuantizeLinear, DequantizeLinear: the same numbers. Integers of the file become the weights they stand for.
+/// QuantizeLinear, DequantizeLinear: the same numbers. Integers of the file become the weights they
+/// stand for.
 bool requantize(const Call& call) {
   Value value = call.input(0);
   if (value.tensor && value.type.is_integer) {

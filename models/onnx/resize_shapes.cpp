@@ -8,7 +8,8 @@
 namespace tracecast::onnx {
 namespace {
 
-/// Dimensions [in_first, in_last) of the input and [out_first, out_last) of the output with equal GEMMs.
+/// Dimensions [in_first, in_last) of the input and [out_first, out_last) of the output with equal
+/// GEMMs.
 struct Group {
   std::size_t in_first, in_last, out_first, out_last;
 };
@@ -28,7 +29,8 @@ std::vector<Group> match_groups(const Shape& in, const Shape& out) {
         right *= out[group.out_last++];
       }
     }
-    // A 1 after them is one of theirs (samples behind the steps of a sequence), unless the input has it too.
+    // A 1 after them is one of theirs (samples behind the steps of a sequence), unless the input
+    // has it too.
     if (group.in_last == in.size() || in[group.in_last] != 1) {
       while (group.out_last < out.size() && out[group.out_last] == 1) ++group.out_last;
     }
@@ -50,8 +52,8 @@ std::int64_t gemm(const Shape& shape, std::size_t first, std::size_t last) {
   return count;
 }
 
-/// Changes one dimension of out[first, last) so that the GEMM becomes `wanted`: `preferred` if it can, else the first
-/// that can.
+/// Changes one dimension of out[first, last) so that the GEMM becomes `wanted`: `preferred` if it
+/// can, else the first that can.
 bool grow_one(Shape& out, std::size_t first, std::size_t last, std::int64_t wanted,
               std::optional<std::size_t> preferred) {
   const std::int64_t now = gemm(out, first, last);
@@ -103,7 +105,8 @@ std::optional<Shape> follow_reshape(const Shape& own_in, const Shape& own_out, c
       rest = wanted / batch;
       first = 1;
     }
-    // Heads of all samples merged into features at the end: the samples go to the rows before (steps x samples).
+    // Heads of all samples merged into features at the end: the samples go to the rows before
+    // (steps x samples).
     const bool merges_features = first > 0 && group.out_last == out.size() &&
                                  group.out_last - first == 1 && group.in_last - group.in_first > 1;
     if (merges_features && grows_as_batch && own_out[first] != own_batch && wanted % own == 0 &&

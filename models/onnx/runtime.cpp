@@ -1,6 +1,7 @@
-// Operators of ONNX Runtime (domain com.microsoft) that its graph optimisers write in place of several standard ones.
-// Source of inputs and attributes: onnxruntime, docs/ContribOperators.md. Each becomes the standard ops it stands for,
-// so that the framework asked for decides what is one kernel.
+// Operators of ONNX Runtime (domain com.microsoft) that its graph optimisers write in place of
+// several standard ones. Source of inputs and attributes: onnxruntime, docs/ContribOperators.md.
+// Each becomes the standard ops it stands for, so that the framework asked for decides what is one
+// kernel.
 #include <array>
 #include <cstdint>
 #include <string>
@@ -105,8 +106,8 @@ bool rms_norm(const Call& call) {
   return true;
 }
 
-/// Ids, segments, tables of words, positions and segments, scale and shift of the norm. Outputs: the norm, lengths,
-/// the sum before it.
+/// Ids, segments, tables of words, positions and segments, scale and shift of the norm. Outputs:
+/// the norm, lengths, the sum before it.
 bool embed_layer_norm(const Call& call) {
   const Shape ids = call.shape(0);
   const Shape positions = call.shape(3);
@@ -171,8 +172,8 @@ Cache set_attention(const Call& call, const AttentionOperands& operands) {
   return cache;
 }
 
-/// Input, weights of queries, keys and values side by side, bias, mask, past: batch x tokens x width. The mask's
-/// addition and the scale are inside the softmax's kernel.
+/// Input, weights of queries, keys and values side by side, bias, mask, past: batch x tokens x
+/// width. The mask's addition and the scale are inside the softmax's kernel.
 bool attention_of(const Call& call, std::size_t past_at) {
   const Shape x = call.shape(0), weight = call.shape(1);
   if (x.size() != 3 || weight.size() != 2) {
@@ -238,8 +239,8 @@ bool multi_head_attention(const Call& call) {
   return true;
 }
 
-/// Attention whose query heads share heads of keys and values, one kernel: queries, keys, values (or the three packed in
-/// the first), past keys and values, lengths.
+/// Attention whose query heads share heads of keys and values, one kernel: queries, keys, values
+/// (or the three packed in the first), past keys and values, lengths.
 bool group_query_attention(const Call& call) {
   const Shape x = call.shape(0);
   const std::int64_t heads = call.node.integer("num_heads", 1);

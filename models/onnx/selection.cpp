@@ -1,5 +1,5 @@
-// What picks, scatters, sorts or samples: indices say where. How long these take depends on the data; they count by the
-// bytes they move.
+// What picks, scatters, sorts or samples: indices say where. How long these take depends on the
+// data; they count by the bytes they move.
 #include <algorithm>
 #include <iterator>
 #include <string>
@@ -39,8 +39,9 @@ std::optional<std::int64_t> number_in(const Call& call, std::size_t i) {
   return integers->front();
 }
 
-/// Elements of the first input replaced or added to: its shape stays. Indices that do not depend on the data are how exporters write
-/// x[:, 2:5] = y, which frameworks do through a view: nobody stores or reads them.
+/// Elements of the first input replaced or added to: its shape stays. Indices that do not depend on
+/// the data are how exporters write x[:, 2:5] = y, which frameworks do through a view: nobody
+/// stores or reads them.
 bool scatter(const Call& call) {
   std::vector<TensorId> inputs = {call.tensor(0)};
   if (!call.input(1).is_constant()) inputs.push_back(call.tensor(1));
@@ -49,8 +50,8 @@ bool scatter(const Call& call) {
   return true;
 }
 
-/// The k largest along an axis and where they stood: k is an attribute up to opset 9, then an input. Sorting is left to
-/// the bound for operators without a cost model.
+/// The k largest along an axis and where they stood: k is an attribute up to opset 9, then an
+/// input. Sorting is left to the bound for operators without a cost model.
 bool top_k(const Call& call) {
   const Shape& x = call.shape(0);
   const std::size_t axis = call.axis(call.node.integer("axis", -1), x.size());
@@ -84,7 +85,8 @@ bool one_hot(const Call& call) {
   return true;
 }
 
-/// Boxes, scores: at most `max_output_boxes_per_class` of each class and image survive, three integers each.
+/// Boxes, scores: at most `max_output_boxes_per_class` of each class and image survive, three
+/// integers each.
 bool non_max_suppression(const Call& call) {
   const Shape& scores = call.shape(1);  // images, classes, boxes
   if (scores.size() != 3) {
@@ -105,7 +107,8 @@ bool non_max_suppression(const Call& call) {
   return true;
 }
 
-/// Places of the elements that are not 0: a column of indices for each, at most as many as there are.
+/// Places of the elements that are not 0: a column of indices for each, at most as many as there
+/// are.
 bool non_zero(const Call& call) {
   const Shape& x = call.shape(0);
   const std::int64_t most = element_count(x);

@@ -1,5 +1,5 @@
-// Lists of tensors, which exporters write for chunks of a tensor and for results of loops. They are followed element by
-// element while the network is walked and leave no ops of their own.
+// Lists of tensors, which exporters write for chunks of a tensor and for results of loops. They are
+// followed element by element while the network is walked and leave no ops of their own.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -24,7 +24,8 @@ void set_sequence(const Call& call, std::vector<Value> elements) {
   call.set_value(0, std::move(value));
 }
 
-/// The place that input `i` names among `count`, `otherwise` where it is left out or the data decide.
+/// The place that input `i` names among `count`, `otherwise` where it is left out or the data
+/// decide.
 std::size_t place(const Call& call, std::size_t i, std::size_t count, std::size_t otherwise) {
   if (!call.has_input(i)) return otherwise;
   const Integers* known = call.input(i).integers();
@@ -99,8 +100,8 @@ bool concat_from_sequence(const Call& call) {
   return true;
 }
 
-/// Chunks along an axis: sizes, or one size of all; without either single ones, which then lose the dimension unless
-/// `keepdims` says otherwise.
+/// Chunks along an axis: sizes, or one size of all; without either single ones, which then lose the
+/// dimension unless `keepdims` says otherwise.
 bool split_to_sequence(const Call& call) {
   const Shape x = call.shape(0);
   const ElementType type = call.input(0).type;

@@ -66,7 +66,8 @@ bool reshape(const Call& call) {
       !from.is_constant() && own_result && has_changed(own, from.shape) &&
       (!own_target || (own_target->integers() && *own_target->integers() == *target));
   if (is_baked_in) {
-    // The target says the same at both sizes although the input has changed: it was written for the file's own.
+    // The target says the same at both sizes although the input has changed: it was written for the
+    // file's own.
     const auto at = std::find(target->begin(), target->end(), -1);
     const std::optional<std::size_t> open =
         at == target->end() ? std::nullopt
@@ -148,8 +149,8 @@ bool unsqueeze(const Call& call) {
   return true;
 }
 
-/// Another name. Of a trained vector it is another vector: exporters write equal contents, such as the ones of every
-/// fresh scale, once; tables that layers share on purpose are matrices.
+/// Another name. Of a trained vector it is another vector: exporters write equal contents, such as
+/// the ones of every fresh scale, once; tables that layers share on purpose are matrices.
 bool identity(const Call& call) {
   Value value = call.input(0);
   if (call.run.is_parameter(value) && value.shape.size() == 1) {
@@ -213,8 +214,8 @@ bool constant(const Call& call) {
   return true;
 }
 
-/// Of a shape written in the file: a weight (some files replace each of theirs by such a node). Of a shape computed
-/// from an input: zeros to start from, no weight.
+/// Of a shape written in the file: a weight (some files replace each of theirs by such a node). Of
+/// a shape computed from an input: zeros to start from, no weight.
 bool constant_of_shape(const Call& call) {
   const Value& target = call.input(0);
   if (!target.integers()) return false;

@@ -20,10 +20,12 @@ inline constexpr ElementType kReal{};
 inline constexpr ElementType kInt64{.is_integer = true, .integer_bytes = 8};
 inline constexpr ElementType kBool{.is_integer = true, .integer_bytes = 1};
 
-/// The element type of TensorProto.DataType's number (1 float, 7 int64, 9 bool ...; unknown numbers are real).
+/// The element type of TensorProto.DataType's number (1 float, 7 int64, 9 bool ...; unknown numbers
+/// are real).
 [[nodiscard]] ElementType element_type(std::int32_t data_type);
 
-/// Elements of a small constant in row-major order; nothing when there are too many or nobody knows them.
+/// Elements of a small constant in row-major order; nothing when there are too many or nobody knows
+/// them.
 using Integers = std::vector<std::int64_t>;
 using Reals = std::vector<double>;
 using Contents = std::variant<std::monostate, Integers, Reals>;
@@ -31,8 +33,8 @@ using Contents = std::variant<std::monostate, Integers, Reals>;
 /// Where constants that were made from one weight by renaming its dimensions lead back to.
 using RootIndex = std::uint32_t;
 
-/// What the importer knows about a named value at the sizes asked for: on the data path a tensor of the graph,
-/// else a constant, which becomes a tensor when an op reads it.
+/// What the importer knows about a named value at the sizes asked for: on the data path a tensor of
+/// the graph, else a constant, which becomes a tensor when an op reads it.
 struct Value {
   Shape shape{};
   ElementType type{};
@@ -50,7 +52,8 @@ struct Value {
 };
 
 /// A tensor of the file: shape, type and, when it is small and inside the file, contents.
-/// Throws InputError naming `where`: dimensions as check_shape says, an element type that does not exist.
+/// Throws InputError naming `where`: dimensions as check_shape says, an element type that does not
+/// exist.
 [[nodiscard]] Value decode_tensor(const TensorProto& tensor, std::string_view where);
 
 inline constexpr std::size_t kMostRank = 32;

@@ -21,9 +21,9 @@ struct ExpertLayout {
   bool clamped = false;  ///< what goes into their activation
 };
 
-/// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): queries come from a vector of query_rank per
-/// token, keys and values of all heads from one of kv_rank; rope_width channels of a key carry its position, alike in
-/// all heads.
+/// Multi-head latent attention (DeepSeek-V2, arXiv 2405.04434, section 2.1): queries come from a
+/// vector of query_rank per token, keys and values of all heads from one of kv_rank; rope_width
+/// channels of a key carry its position, alike in all heads.
 struct LatentHeads {
   std::int64_t query_rank = 0;  ///< 0: queries by one GEMM
   std::int64_t kv_rank = 1, nope_width = 1, rope_width = 1, value_width = 1;
@@ -36,7 +36,8 @@ struct LatentHeads {
   friend bool operator==(const LatentHeads&, const LatentHeads&) = default;
 };
 
-/// What a decoder or encoder of alike layers is made of: all that its sharded graphs, parameters and bytes follow from.
+/// What a decoder or encoder of alike layers is made of: all that its sharded graphs, parameters
+/// and bytes follow from.
 struct TransformerLayout {
   int layers = 1;
   std::int64_t width = 1, heads = 1, kv_heads = 1;
@@ -68,12 +69,13 @@ struct TransformerLayout {
   [[nodiscard]] std::int64_t width_of_value() const {
     return latent ? latent->value_width : width_of_head();
   }
-  /// The window of layers that are alike and see as many of `tokens` keys together, by AttentionAttributes'
-  /// window - window^2 / (2 keys) a query; 0: all.
+  /// The window of layers that are alike and see as many of `tokens` keys together, by
+  /// AttentionAttributes' window - window^2 / (2 keys) a query; 0: all.
   [[nodiscard]] std::int64_t mean_window(std::int64_t tokens) const;
   /// Parameters of attention and norms of one layer: GEMMs
   ///   width x (heads + 2 kv_heads) head_width + heads head_width x width, biases, two norms;
-  /// of latent attention GEMMs down and up with a norm between, and the GEMM out. Norms of heads: two of head_width.
+  /// of latent attention GEMMs down and up with a norm between, and the GEMM out. Norms of heads:
+  /// two of head_width.
   [[nodiscard]] double attention_parameters() const;
   /// Parameters of one dense feed-forward: (gated ? 3 : 2) width x feed_forward, biases.
   [[nodiscard]] double feed_forward_parameters() const;
@@ -87,12 +89,13 @@ struct TransformerLayout {
   [[nodiscard]] double embedding_parameters() const;  ///< tokens and positions
   [[nodiscard]] double head_parameters() const;       ///< last norm, and the table when not tied
   [[nodiscard]] double parameters() const;
-  /// Multiply-adds of one sequence's forward pass: GEMMs with weights, attention (half of it when causal is not
-  /// taken off: published model FLOPs count all of it), head.
+  /// Multiply-adds of one sequence's forward pass: GEMMs with weights, attention (half of it when
+  /// causal is not taken off: published model FLOPs count all of it), head.
   [[nodiscard]] double forward_macs(std::int64_t tokens) const;
   /// Of these, the GEMMs with weights, for one token.
   [[nodiscard]] double weight_macs() const;
-  /// Elements of A and B beside all of a layer's GEMMs that have adapters, all layers; packed GEMMs have one.
+  /// Elements of A and B beside all of a layer's GEMMs that have adapters, all layers; packed GEMMs
+  /// have one.
   [[nodiscard]] double adapter_parameters(const LowRankAdapters& adapters) const;
 };
 

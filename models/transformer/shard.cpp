@@ -120,16 +120,19 @@ struct LayerBuilder {
             : attend_without_fused_softmax(query, key, value);
     return zoo_builders::from_heads(b, name, context);
   }
-  /// Whether Megatron-LM's kernel of scale, mask and softmax takes these scores: a block has four rows of them, each of one token and head.
-  /// Source: Megatron-LM, megatron/model/fused_softmax.py, is_kernel_available; the most tokens, 2,048 to 16,384 by version, are left out.
+  /// Whether Megatron-LM's kernel of scale, mask and softmax takes these scores: a block has four
+  /// rows of them, each of one token and head. Source: Megatron-LM,
+  /// megatron/model/fused_softmax.py, is_kernel_available; the most tokens, 2,048 to 16,384 by
+  /// version, are left out.
   [[nodiscard]] bool has_fused_softmax() const {
     constexpr std::int64_t kRowsOfBlock = 4, kLongestUnfused = 16;
     return shard.tokens > kLongestUnfused && shard.tokens % kRowsOfBlock == 0 &&
            shard.tokens_here() % kRowsOfBlock == 0 &&
            shard.micro_batch * heads() % kRowsOfBlock == 0;
   }
-  /// Other scores are widened, scaled, masked and narrowed again by kernels of PyTorch. Source: the same, forward_torch_softmax; 32 bits and a
-  /// scale are what scaling by layer asks for, its default until the middle of 2023.
+  /// Other scores are widened, scaled, masked and narrowed again by kernels of PyTorch. Source: the
+  /// same, forward_torch_softmax; 32 bits and a scale are what scaling by layer asks for, its
+  /// default until the middle of 2023.
   TensorId attend_without_fused_softmax(TensorId query, TensorId key, TensorId value) const {
     const TensorId number = zoo_builders::scalar(b, "core.layer");
     const TensorId mask =
@@ -173,9 +176,10 @@ struct LayerBuilder {
                       .note = std::string(kViewNote)});
     return parts;
   }
-  /// Rotary positions step by step, as where cosines and sines carry a factor, which fused kernels do not take:
-  /// x cos + rotate_half(x) sin, and a copy that joins it to the channels that are not turned. Sources: Megatron-LM,
-  /// core/models/common/embeddings/rope_utils.py, apply_rotary_pos_emb (mscale) and _apply_rotary_pos_emb_bshd.
+  /// Rotary positions step by step, as where cosines and sines carry a factor, which fused kernels
+  /// do not take: x cos + rotate_half(x) sin, and a copy that joins it to the channels that are not
+  /// turned. Sources: Megatron-LM, core/models/common/embeddings/rope_utils.py,
+  /// apply_rotary_pos_emb (mscale) and _apply_rotary_pos_emb_bshd.
   TensorId turned(const std::string& name, TensorId x) const {
     const auto table = [&](const char* part) {
       return b.tensor({.name = name + part,
@@ -187,9 +191,9 @@ struct LayerBuilder {
     const TensorId across = b.mul(name + ".rotary.sin", half, table(".sine"));
     return joined(name + ".rotary.join", b.add(name + ".rotary.add", along, across));
   }
-  /// Where queries and keys go their own ways: normalised head by head, turned step by step. Rows of a head are short: a
-  /// warp has each and adds up its weight's gradient on the way, so that either pass reads and writes once. Source:
-  /// TransformerEngine, common/normalization/rmsnorm.
+  /// Where queries and keys go their own ways: normalised head by head, turned step by step. Rows
+  /// of a head are short: a warp has each and adds up its weight's gradient on the way, so that
+  /// either pass reads and writes once. Source: TransformerEngine, common/normalization/rmsnorm.
   TensorId core_of_parts(TensorId packed) const {
     std::vector<TensorId> parts = heads_of(packed);
     for (const auto& [name, x] :
@@ -204,9 +208,10 @@ struct LayerBuilder {
     }
     return zoo_builders::attend_fused(b, "core", std::move(parts), core_attributes());
   }
-  /// GEMMs down are whole on every rank, on its residual tokens; ranks gather what they give, and their GEMMs up
-  /// are of their heads. One kernel turns queries and keys and writes keys of all heads beside their values. Sources:
-  /// Megatron-LM, core/transformer/multi_latent_attention.py and core/fusions/fused_mla_yarn_rope_apply.py.
+  /// GEMMs down are whole on every rank, on its residual tokens; ranks gather what they give, and
+  /// their GEMMs up are of their heads. One kernel turns queries and keys and writes keys of all
+  /// heads beside their values. Sources: Megatron-LM, core/transformer/multi_latent_attention.py
+  /// and core/fusions/fused_mla_yarn_rope_apply.py.
   TensorId latent_attention(const Gathered& x, const LatentHeads& a) const {
     TensorId query = x.all;
     if (a.query_rank > 0) {
@@ -275,7 +280,8 @@ struct LayerBuilder {
                      .inputs = {x}},
                     std::move(shape));
   }
-  /// Probabilities of experts, tokens sorted by expert, one GEMM in and out per expert, tokens sorted back.
+  /// Probabilities of experts, tokens sorted by expert, one GEMM in and out per expert, tokens
+  /// sorted back.
   TensorId experts(TensorId x) const {
     const ExpertLayout& e = *layout.experts;
     const Shape shape = b.shape(x);
@@ -322,15 +328,15 @@ struct LayerBuilder {
     x = b.matmul("experts.out", x, b.weight("experts.out.weight", {count, hidden, layout.width}));
     return layout.experts->biases ? with_weighted_bias(x, gates, count, each) : x;
   }
-  /// Gate and feed-forward within their bounds: a pass over each half, and one that joins them. Source: Megatron-LM,
-  /// core/fusions/fused_bias_geglu.py, weighted_bias_quick_geglu_impl.
+  /// Gate and feed-forward within their bounds: a pass over each half, and one that joins them.
+  /// Source: Megatron-LM, core/fusions/fused_bias_geglu.py, weighted_bias_quick_geglu_impl.
   TensorId clamped(TensorId x) const {
     x = b.activation("experts.clamp", x, "clamp");
     return joined("experts.clamp.join", x);
   }
-  /// A token's probability, which is fp32, times its expert's bias, added, the experts' results joined and cast back:
-  /// t + b * p. The bias of the first GEMM is the GEMM's. Source: Megatron-LM, core/transformer/moe/experts.py,
-  /// TEGroupedMLP._apply_bias.
+  /// A token's probability, which is fp32, times its expert's bias, added, the experts' results
+  /// joined and cast back: t + b * p. The bias of the first GEMM is the GEMM's. Source:
+  /// Megatron-LM, core/transformer/moe/experts.py, TEGroupedMLP._apply_bias.
   TensorId with_weighted_bias(TensorId x, TensorId gates, std::int64_t count,
                               std::int64_t each) const {
     const Shape shape = b.shape(x);

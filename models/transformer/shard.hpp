@@ -14,11 +14,11 @@ namespace tracecast {
 struct TransformerShard {
   std::int64_t micro_batch = 1;
   std::int64_t tokens = 1;  ///< of a sequence, over all context-parallel ranks
-  /// Ranks that share every GEMM: heads and feed-forward are divided among them (Shoeybi et al., arXiv 1909.08053:
-  /// first GEMM by columns, second by rows), the table by vocabulary.
+  /// Ranks that share every GEMM: heads and feed-forward are divided among them (Shoeybi et al.,
+  /// arXiv 1909.08053: first GEMM by columns, second by rows), the table by vocabulary.
   std::int64_t tensor = 1;
-  /// What is not divided by `tensor`, norms, dropout and residuals, is divided by tokens (Korthikanti et al., arXiv
-  /// 2205.05198, section 4.2.2).
+  /// What is not divided by `tensor`, norms, dropout and residuals, is divided by tokens
+  /// (Korthikanti et al., arXiv 2205.05198, section 4.2.2).
   bool sequence_parallel = false;
   std::int64_t context = 1;  ///< ranks that share a sequence; keys and values pass round
   std::int64_t expert = 1;   ///< ranks that share the experts
@@ -33,17 +33,18 @@ struct TransformerShard {
   }
 };
 
-/// Rows of a table that `tensor` ranks share: the vocabulary rounded up to 128 rows per rank, as Megatron-LM pads it.
+/// Rows of a table that `tensor` ranks share: the vocabulary rounded up to 128 rows per rank, as
+/// Megatron-LM pads it.
 [[nodiscard]] std::int64_t padded_vocabulary(std::int64_t vocabulary, std::int64_t tensor);
 
-/// Forward graph of one layer on one rank: norm, packed GEMM, attention, GEMM, residual; norm, feed-forward or
-/// experts, residual. Ops of the attention between its GEMMs are named "core.*". Input and output are residual
-/// tokens x width; the input is a view of a weight of that shape, so that gradients reach it (its bytes are the
-/// caller's to count). Biases stand with their GEMMs.
-/// With adapters A is whole beside GEMMs of columns, and reads residual tokens; beside GEMMs of rows it is divided
-/// as they are, and what it gives is summed over the ranks before B. Experts, shared ones too, and routers have none.
-/// Throws InputError where heads, feed-forward, tokens or experts do not divide, and for latent attention with adapters
-/// or step by step.
+/// Forward graph of one layer on one rank: norm, packed GEMM, attention, GEMM, residual; norm,
+/// feed-forward or experts, residual. Ops of the attention between its GEMMs are named "core.*".
+/// Input and output are residual tokens x width; the input is a view of a weight of that shape, so
+/// that gradients reach it (its bytes are the caller's to count). Biases stand with their GEMMs.
+/// With adapters A is whole beside GEMMs of columns, and reads residual tokens; beside GEMMs of
+/// rows it is divided as they are, and what it gives is summed over the ranks before B. Experts,
+/// shared ones too, and routers have none. Throws InputError where heads, feed-forward, tokens or
+/// experts do not divide, and for latent attention with adapters or step by step.
 [[nodiscard]] NetworkGraph sharded_layer(const TransformerLayout& layout,
                                          const TransformerShard& shard, bool with_experts);
 /// Table of tokens (one part of the vocabulary), positions, dropout.
@@ -66,11 +67,11 @@ struct ShardCollective {
 struct ShardCollectives {
   std::vector<ShardCollective> forward, backward;
 };
-/// Tensor: two all-reduces each way, or all-gather and reduce-scatter pairs in their place (backward gathers the inputs
-/// of both GEMMs once more, for the weights' gradients, if these are trained); into latent attention go what its
-/// GEMMs down give, not the residuals. Experts: tokens out and back. Context: keys and values pass
-/// round, backward with their gradients.
-/// Adapters: what A gives beside a pair of GEMMs is gathered and summed, as are its gradients.
+/// Tensor: two all-reduces each way, or all-gather and reduce-scatter pairs in their place
+/// (backward gathers the inputs of both GEMMs once more, for the weights' gradients, if these are
+/// trained); into latent attention go what its GEMMs down give, not the residuals. Experts: tokens
+/// out and back. Context: keys and values pass round, backward with their gradients. Adapters: what
+/// A gives beside a pair of GEMMs is gathered and summed, as are its gradients.
 [[nodiscard]] ShardCollectives layer_collectives(const TransformerLayout& layout,
                                                  const TransformerShard& shard, bool with_experts);
 [[nodiscard]] ShardCollectives embedding_collectives(const TransformerLayout& layout,

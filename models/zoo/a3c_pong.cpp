@@ -31,10 +31,11 @@ std::vector<Convolution> make_convolutions(GraphBuilder& b) {
   return all;
 }
 
-// github.com/dgriff777/rl_a3c_pytorch (model.py), after Mnih et al., arXiv 1602.01783, with a cell that remembers. A sample
-// is one rollout: `seq_len` frames one after the other, since each action decides the next frame; then one backward pass
-// over all of them. Here the loss is a softmax over the actions of every frame and the values; the emulator, the other
-// processes and the update shared on the host are not in the graph.
+// github.com/dgriff777/rl_a3c_pytorch (model.py), after Mnih et al., arXiv 1602.01783, with a cell
+// that remembers. A sample is one rollout: `seq_len` frames one after the other, since each action
+// decides the next frame; then one backward pass over all of them. Here the loss is a softmax over
+// the actions of every frame and the values; the emulator, the other processes and the update
+// shared on the host are not in the graph.
 NetworkGraph a3c_pong(const BuildOptions& options) {
   GraphBuilder b("a3c_pong", options.batch);
   const std::vector<Convolution> convolutions = make_convolutions(b);

@@ -69,9 +69,9 @@ struct Albert {
   }
 };
 
-// Hugging Face transformers 4.30, modeling_albert.py (version 2: dropout of probability 0, which PyTorch does not run).
-// Inference is the network without a task's head; training predicts words, for every token, and the order of two
-// sentences.
+// Hugging Face transformers 4.30, modeling_albert.py (version 2: dropout of probability 0, which
+// PyTorch does not run). Inference is the network without a task's head; training predicts words,
+// for every token, and the order of two sentences.
 NetworkGraph albert(const BuildOptions& options, const AlbertLayout& layout) {
   GraphBuilder b("albert", options.batch);
   const std::int64_t batch = options.batch, tokens = *options.seq_len;

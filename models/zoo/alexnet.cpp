@@ -55,9 +55,9 @@ NetworkGraph alexnet(const BuildOptions& options, const AlexNetLayout& layout) {
   return std::move(b).take();
 }
 
-// BVLC Caffe's bvlc_alexnet, after Krizhevsky et al., NIPS 2012: two groups of channels, LRN before the first two
-// poolings; and bvlc_reference_caffenet, which has it behind them. The first two poolings round down as in the
-// exported ONNX file; at the usual 227 rounding makes no difference.
+// BVLC Caffe's bvlc_alexnet, after Krizhevsky et al., NIPS 2012: two groups of channels, LRN before
+// the first two poolings; and bvlc_reference_caffenet, which has it behind them. The first two
+// poolings round down as in the exported ONNX file; at the usual 227 rounding makes no difference.
 NetworkGraph two_groups(const BuildOptions& options, const CaffeLayout& layout) {
   GraphBuilder b("alexnet", options.batch);
   b.graph().reserve(48, 32);
@@ -81,8 +81,8 @@ NetworkGraph two_groups(const BuildOptions& options, const CaffeLayout& layout) 
   return std::move(b).take();
 }
 
-// MXNet's example symbol: one tower with the channels of the two. In 2016 it pooled before LRN, since 2017 LRN comes first,
-// as in PaddlePaddle's benchmark of 2016.
+// MXNet's example symbol: one tower with the channels of the two. In 2016 it pooled before LRN,
+// since 2017 LRN comes first, as in PaddlePaddle's benchmark of 2016.
 NetworkGraph channels_of_two(const BuildOptions& options, const OneTowerLayout& layout) {
   GraphBuilder b("alexnet", options.batch);
   b.graph().reserve(48, 32);

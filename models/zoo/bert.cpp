@@ -46,9 +46,10 @@ struct BertLayout {
   Attention attention = Attention::StepByStep;
   bool pools = true;          ///< there is a pooled first token
   bool scales_query = false;  ///< and not the scores, which the mask selects (DistilBERT)
-  /// Every word meets as many keys as the longest sample has, masked beyond its own. Source: NVIDIA/apex,
-  /// contrib/csrc/fmha/src/fmha_fprop_kernel_1xN.h: blocks pass over the rows of their sample, each row over all columns of the
-  /// tile, 512 where a batch has one such sample; packs of samples are 512 long.
+  /// Every word meets as many keys as the longest sample has, masked beyond its own. Source:
+  /// NVIDIA/apex, contrib/csrc/fmha/src/fmha_fprop_kernel_1xN.h: blocks pass over the rows of their
+  /// sample, each row over all columns of the tile, 512 where a batch has one such sample; packs of
+  /// samples are 512 long.
   bool meets_longest = false;
 };
 
@@ -72,7 +73,8 @@ struct Bert {
                          .keys = layout.meets_longest ? layout.position_rows : shape[1],
                          .width = layout.width / layout.heads});
   }
-  /// As a library of kernels that read the projections where they lie and scale and mask by the way, but keep the scores.
+  /// As a library of kernels that read the projections where they lie and scale and mask by the
+  /// way, but keep the scores.
   TensorId strided_attention(const std::string& name, TensorId x) const {
     const Shape shape = b.shape(x);
     const auto heads_of = [&](const std::string& part) {
@@ -147,9 +149,8 @@ TensorId pooled_token(GraphBuilder& b, TensorId x) {
   return b.activation("pooler.tanh", pooled, "tanh");
 }
 
-// Hugging Face transformers 4.30, modeling_bert.py, modeling_roberta.py, modeling_distilbert.py and modeling_electra.py (eager
-// attention).
-// BertForQuestionAnswering has its head in inference too.
+// Hugging Face transformers 4.30, modeling_bert.py, modeling_roberta.py, modeling_distilbert.py and
+// modeling_electra.py (eager attention). BertForQuestionAnswering has its head in inference too.
 NetworkGraph bert(const BuildOptions& options, const BertLayout& layout) {
   GraphBuilder b("bert", options.batch);
   const std::int64_t batch = options.batch, tokens = *options.seq_len;

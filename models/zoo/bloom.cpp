@@ -43,7 +43,8 @@ struct Bloom {
   }
 };
 
-// Hugging Face transformers 4.46, modeling_bloom.py. Its dropout has probability 0, which PyTorch does not run.
+// Hugging Face transformers 4.46, modeling_bloom.py. Its dropout has probability 0, which PyTorch
+// does not run.
 NetworkGraph bloom(const BuildOptions& options, const BloomLayout& layout) {
   GraphBuilder b("bloom", options.batch);
   const std::int64_t tokens = *options.seq_len;
@@ -74,7 +75,8 @@ constexpr TransformerLayout transformer_of(const BloomLayout& layout) {
           .vocabulary = kVocabulary};
 }
 
-/// The same network as engines serve it. Its context is the length of the sequences it was trained on (table 3).
+/// The same network as engines serve it. Its context is the length of the sequences it was trained
+/// on (table 3).
 template <BloomLayout layout>
 LanguageNetwork bloom_language() {
   LanguageNetwork network{.family = "bloom",

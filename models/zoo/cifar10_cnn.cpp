@@ -4,8 +4,8 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-// tensorflow/models, tutorials/image/cifar10/cifar10.py: two convolutions with local response normalisation, three
-// GEMMs; every window keeps or halves the image ("SAME").
+// tensorflow/models, tutorials/image/cifar10/cifar10.py: two convolutions with local response
+// normalisation, three GEMMs; every window keeps or halves the image ("SAME").
 NetworkGraph cifar10_cnn(const BuildOptions& options) {
   GraphBuilder b("cifar10_cnn", options.batch);
   TensorId x = b.input("images", {options.batch, 3, *options.image_size, *options.image_size});
@@ -35,7 +35,8 @@ std::vector<ZooEntry> cifar10_cnn_networks() {
        .title = "CIFAR-10 CNN, TensorFlow's tutorial",
        .source = "tensorflow/models, tutorials/image/cifar10",
        .parameters = exact(1'068'298, "tensorflow.org tutorials, Convolutional Neural Networks"),
-       // Its text has "about 19.5M" multiply-adds; its layers, on the 24x24 pixels they get, make 18.47 M.
+       // Its text has "about 19.5M" multiply-adds; its layers, on the 24x24 pixels they get,
+       // make 18.47 M.
        .image_size = 24,
        .classes = 10,
        .build = cifar10_cnn},

@@ -14,7 +14,8 @@ struct ConvNextLayout {
 
 constexpr std::array<std::int64_t, 4> kChannelsLast = {0, 2, 3, 1};
 
-/// torch.permute moves nothing: from the first norm on images lie channels last, and every order of axes is a view of that.
+/// torch.permute moves nothing: from the first norm on images lie channels last, and every order of
+/// axes is a view of that.
 TensorId permuted(GraphBuilder& b, const std::string& name, TensorId x, bool to_last) {
   const Shape s = b.shape(x);
   return b.append({.name = name, .kind = OpKind::Reshape, .inputs = {x}},

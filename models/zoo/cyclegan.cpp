@@ -86,12 +86,14 @@ TensorId discriminate(GraphBuilder& b, SharedWeights& weights, const std::string
   return conv(b, weights, "conv5", x, 1, Window::square(4, 1, 1));
 }
 
-// github.com/junyanz/pytorch-CycleGAN-and-pix2pix (resnet_9blocks, 70x70 PatchGAN, instance norm), after Zhu et al.,
-// arXiv 1703.10593. Inference is one generator. A training step runs each generator on the image of its domain, on
-// the other's result (cycle) and on its target domain (identity), and each discriminator on what its generator has
-// just made, on a real image and on an older result from the pool. With Growth::Resized: github.com/eriklindernoren/
-// PyTorch-GAN, implementations/cyclegan, whose generators resize and convolve. What the original saves by freezing the
-// discriminators while the generators learn (their weight gradients on the first of these) is not left out.
+// github.com/junyanz/pytorch-CycleGAN-and-pix2pix (resnet_9blocks, 70x70 PatchGAN, instance norm),
+// after Zhu et al., arXiv 1703.10593. Inference is one generator. A training step runs each
+// generator on the image of its domain, on the other's result (cycle) and on its target domain
+// (identity), and each discriminator on what its generator has just made, on a real image and on an
+// older result from the pool. With Growth::Resized: github.com/eriklindernoren/ PyTorch-GAN,
+// implementations/cyclegan, whose generators resize and convolve. What the original saves by
+// freezing the discriminators while the generators learn (their weight gradients on the first of
+// these) is not left out.
 NetworkGraph cyclegan(const BuildOptions& options, Growth growth) {
   const Shape image = {options.batch, 3, *options.image_size, *options.image_size};
   GraphBuilder b("cyclegan", options.batch);

@@ -47,9 +47,9 @@ TensorId discriminate(GraphBuilder& b, SharedWeights& weights, const std::string
   return b.activation(weights.op("sigmoid"), x, "sigmoid");
 }
 
-// pytorch/examples, dcgan/main.py, after Radford et al., arXiv 1511.06434. Inference is the generator. A training step runs it
-// once and the discriminator three times: on real images, on the generated ones without a gradient to the generator, and on
-// the same with one.
+// pytorch/examples, dcgan/main.py, after Radford et al., arXiv 1511.06434. Inference is the
+// generator. A training step runs it once and the discriminator three times: on real images, on the
+// generated ones without a gradient to the generator, and on the same with one.
 NetworkGraph dcgan(const BuildOptions& options) {
   GraphBuilder b("dcgan", options.batch);
   SharedWeights generator("generator"), judge("judge");

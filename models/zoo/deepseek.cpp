@@ -12,7 +12,8 @@ constexpr std::string_view kKimi =
 constexpr std::string_view kGlm = "Z.ai, config.json of GLM-5, 2026; transformers 5";
 
 enum class LatentFamily { DeepSeekV3, KimiK2, Glm5 };
-/// Latent attention; the first layers dense, then experts of which every token takes eight, and one shared.
+/// Latent attention; the first layers dense, then experts of which every token takes eight, and one
+/// shared.
 struct LatentLayout {
   LatentFamily family;
   int layers, dense_layers;

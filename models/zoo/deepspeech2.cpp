@@ -35,9 +35,10 @@ TensorId layer(GraphBuilder& b, int index, TensorId x) {
   return b.reduce(name + ".sum", x, axis, false, "sum");
 }
 
-// MLPerf training v0.5, speech_recognition/pytorch (model.py, params.py), after github.com/SeanNaren/deepspeech.pytorch
-// and Amodei et al., arXiv 1512.02595. A sample is `seq_len` seconds of sound, 100 spectra of 161 bins each. The source
-// trains with CTC on the host's own kernels; here the loss is a softmax per frame.
+// MLPerf training v0.5, speech_recognition/pytorch (model.py, params.py), after
+// github.com/SeanNaren/deepspeech.pytorch and Amodei et al., arXiv 1512.02595. A sample is
+// `seq_len` seconds of sound, 100 spectra of 161 bins each. The source trains with CTC on the
+// host's own kernels; here the loss is a softmax per frame.
 NetworkGraph deepspeech2(const BuildOptions& options) {
   GraphBuilder b("deepspeech2", options.batch);
   const std::int64_t frames = kFramesPerSecond * *options.seq_len + 1;

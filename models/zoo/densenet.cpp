@@ -14,7 +14,8 @@ struct DenseNetLayout {
   std::int64_t first_channels = 64;
 };
 
-/// Batch norm, ReLU in place, convolution without bias: `index` is the suffix torchvision gives the three.
+/// Batch norm, ReLU in place, convolution without bias: `index` is the suffix torchvision gives the
+/// three.
 TensorId norm_relu_conv(GraphBuilder& b, const std::string& name, const std::string& index,
                         TensorId x, std::int64_t channels, const Window& window) {
   x = b.batch_norm_layer(name + ".norm" + index, x);
@@ -22,8 +23,8 @@ TensorId norm_relu_conv(GraphBuilder& b, const std::string& name, const std::str
   return b.conv_layer(name + ".conv" + index, x, channels, window, false);
 }
 
-// torchvision/models/densenet.py, after Huang et al., arXiv 1608.06993. Every layer concatenates all earlier
-// features anew, as torch.cat does, the first layer's single input included.
+// torchvision/models/densenet.py, after Huang et al., arXiv 1608.06993. Every layer concatenates
+// all earlier features anew, as torch.cat does, the first layer's single input included.
 NetworkGraph densenet(const BuildOptions& options, const DenseNetLayout& layout) {
   GraphBuilder b("densenet", options.batch);
   b.graph().reserve(2600, 900);

@@ -73,8 +73,8 @@ struct Dlrm {
   }
 };
 
-// dlrm_s_pytorch.py and, with crossing, MLPerf's recommendation_v2/torchrec_dlrm. Tables have sparse gradients, as
-// there; the loss is binary cross-entropy there.
+// dlrm_s_pytorch.py and, with crossing, MLPerf's recommendation_v2/torchrec_dlrm. Tables have
+// sparse gradients, as there; the loss is binary cross-entropy there.
 NetworkGraph dlrm(const BuildOptions& options, const DlrmLayout& layout) {
   GraphBuilder b("dlrm", options.batch);
   const Dlrm parts{b, layout};

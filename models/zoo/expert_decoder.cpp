@@ -56,7 +56,8 @@ LanguageNetwork minimax(int layers) {
   return network;
 }
 
-/// Llama 4's text: one expert a token and a shared one; three of four layers turn their heads and see a block.
+/// Llama 4's text: one expert a token and a shared one; three of four layers turn their heads and
+/// see a block.
 LanguageNetwork llama4(int layers) {
   LanguageNetwork network{.family = "llama4_text", .width = 5120, .vocabulary = 202048};
   for (int i = 1; i <= layers; ++i) {

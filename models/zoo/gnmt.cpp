@@ -30,7 +30,8 @@ struct Gnmt {
     return x;
   }
 
-  /// Bahdanau's scores, normalised: v tanh(query + key + bias), for every pair of words at once; batch first.
+  /// Bahdanau's scores, normalised: v tanh(query + key + bias), for every pair of words at once;
+  /// batch first.
   TensorId attend(TensorId query, TensorId memory) const {
     const std::int64_t first[] = {1, 0, 2};
     query = b.transpose("attention.query_first", query, first);
@@ -66,10 +67,11 @@ struct Gnmt {
   }
 };
 
-// NVIDIA DeepLearningExamples, PyTorch/Translation/GNMT (seq2seq/models/{gnmt,encoder,decoder,attention}.py), the "v2" of
-// MLPerf: attention follows the decoder's first layer, which therefore runs over all words at once in training. A sample is a
-// pair of sentences of `seq_len` words each; source and target share one embedding. Inference is the same pass over
-// a given target, without beam search.
+// NVIDIA DeepLearningExamples, PyTorch/Translation/GNMT
+// (seq2seq/models/{gnmt,encoder,decoder,attention}.py), the "v2" of MLPerf: attention follows the
+// decoder's first layer, which therefore runs over all words at once in training. A sample is a
+// pair of sentences of `seq_len` words each; source and target share one embedding. Inference is
+// the same pass over a given target, without beam search.
 NetworkGraph gnmt(const BuildOptions& options) {
   GraphBuilder b("gnmt_v2", options.batch);
   const std::int64_t tokens = *options.seq_len;

@@ -12,7 +12,8 @@ struct GoogLeNetLayout {
   bool rounds_up = true;  ///< poolings of odd images, as Caffe and PyTorch's ceil_mode do
 };
 
-/// Channels of one inception module: 1x1; reduction and result of the 3x3 and the 5x5 branch; after the pooling.
+/// Channels of one inception module: 1x1; reduction and result of the 3x3 and the 5x5 branch; after
+/// the pooling.
 struct Module {
   const char* name;
   std::int64_t one, reduce3, three, reduce5, five, pooled;
@@ -25,8 +26,9 @@ constexpr Module kModules[] = {
     {"inception_4e", 256, 160, 320, 32, 128, 128}, {"inception_5a", 256, 160, 320, 32, 128, 128},
     {"inception_5b", 384, 192, 384, 48, 128, 128}};
 
-// Szegedy et al., arXiv 1409.4842, table 1, with the poolings rounded up as in BVLC Caffe's bvlc_googlenet; with
-// `batch_norm` torchvision/models/googlenet.py: no LRN, 3x3 where the paper has 5x5, another last pooling.
+// Szegedy et al., arXiv 1409.4842, table 1, with the poolings rounded up as in BVLC Caffe's
+// bvlc_googlenet; with `batch_norm` torchvision/models/googlenet.py: no LRN, 3x3 where the paper
+// has 5x5, another last pooling.
 NetworkGraph googlenet(const BuildOptions& options, const GoogLeNetLayout& layout) {
   GraphBuilder b("googlenet", options.batch);
   b.graph().reserve(500, 260);

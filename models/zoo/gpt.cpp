@@ -79,9 +79,9 @@ struct Gpt {
   }
 };
 
-// Hugging Face transformers 4.30, modeling_gpt2.py, after Radford et al., "Language models are unsupervised multitask learners", 2019:
-// attention step by step, or in one kernel as from 4.43 on. GPT-3's sizes are the same network, its sparse attention layers taken as
-// dense ones.
+// Hugging Face transformers 4.30, modeling_gpt2.py, after Radford et al., "Language models are
+// unsupervised multitask learners", 2019: attention step by step, or in one kernel as from 4.43 on.
+// GPT-3's sizes are the same network, its sparse attention layers taken as dense ones.
 NetworkGraph gpt(const BuildOptions& options, const GptLayout& layout) {
   GraphBuilder b("gpt", options.batch);
   const std::int64_t tokens = *options.seq_len;

@@ -11,7 +11,8 @@ struct InceptionBnLayout {
   bool as_mxnet = false;
 };
 
-/// Channels of one module; `one` = 0: the image is halved and the pooling branch keeps its channels.
+/// Channels of one module; `one` = 0: the image is halved and the pooling branch keeps its
+/// channels.
 struct Module {
   const char* name;
   std::int64_t one, reduce3, three, reduce_double, twice, pooled;
@@ -28,9 +29,9 @@ constexpr Module kModules[] = {
 /// MXNet's modules project the pooling of stage 4 to one width throughout.
 constexpr std::int64_t kMxnetPooled4 = 128;
 
-// Ioffe and Szegedy, arXiv 1502.03167, figure 5: 3x3 and double 3x3 branches, batch norm after every convolution. With
-// `as_mxnet` example/image-classification/symbols/inception-bn.py of MXNet 1.x: poolings rounded down, biases before
-// the batch norms.
+// Ioffe and Szegedy, arXiv 1502.03167, figure 5: 3x3 and double 3x3 branches, batch norm after
+// every convolution. With `as_mxnet` example/image-classification/symbols/inception-bn.py of
+// MXNet 1.x: poolings rounded down, biases before the batch norms.
 NetworkGraph inception_bn(const BuildOptions& options, const InceptionBnLayout& layout) {
   GraphBuilder b("inception_bn", options.batch);
   b.graph().reserve(720, 260);

@@ -86,8 +86,8 @@ TensorId mixed_7a(GraphBuilder& b, TensorId x) {
   return b.concat("mixed_7a.cat", parts, 1);
 }
 
-// Szegedy et al., arXiv 1602.07261, as published in tf-slim (inception_resnet_v2.py), whose widths differ from the
-// paper's; without the auxiliary head.
+// Szegedy et al., arXiv 1602.07261, as published in tf-slim (inception_resnet_v2.py), whose widths
+// differ from the paper's; without the auxiliary head.
 NetworkGraph inception_resnet_v2(const BuildOptions& options) {
   GraphBuilder b("inception_resnet_v2", options.batch);
   const TensorId scale = b.buffer("scale", {});

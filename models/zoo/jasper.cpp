@@ -44,8 +44,8 @@ struct Jasper {
     x = b.activation(name + ".relu", x, "relu", true);
     return training ? b.dropout(name + ".dropout", x) : x;
   }
-  /// `kRepeat` convolutions; what all blocks before read is added, through a convolution of width 1 each, before the
-  /// last activation.
+  /// `kRepeat` convolutions; what all blocks before read is added, through a convolution of width 1
+  /// each, before the last activation.
   TensorId block(const std::string& name, const std::vector<TensorId>& read,
                  const Block& of) const {
     TensorId x = read.back();
@@ -62,10 +62,11 @@ struct Jasper {
   }
 };
 
-// Li et al., arXiv 1904.03288, table 1 and its dense residuals, as NVIDIA's DeepLearningExamples trains it
-// (PyTorch/SpeechRecognition/Jasper, jasper10x5dr). A sample is `seq_len` seconds of sound, 100 spectra of 64 bins each.
-// Batches are padded to their longest sentence, 16 s of LibriSpeech's 12.3 on average.
-// The source trains with CTC; here the loss is a softmax per frame. Frames beyond a sentence's end are not set to zero.
+// Li et al., arXiv 1904.03288, table 1 and its dense residuals, as NVIDIA's DeepLearningExamples
+// trains it (PyTorch/SpeechRecognition/Jasper, jasper10x5dr). A sample is `seq_len` seconds of
+// sound, 100 spectra of 64 bins each. Batches are padded to their longest sentence, 16 s of
+// LibriSpeech's 12.3 on average. The source trains with CTC; here the loss is a softmax per frame.
+// Frames beyond a sentence's end are not set to zero.
 NetworkGraph jasper(const BuildOptions& options) {
   GraphBuilder b("jasper", options.batch);
   const Jasper net{b, options.training};

@@ -18,7 +18,8 @@ constexpr std::string_view kYi = "01.AI, arXiv 2403.04652; transformers 4.40";
 constexpr std::string_view kInternLm = "InternLM team, internlm-20b, 2023; modeling_internlm.py";
 constexpr std::string_view kQwen2 = "Qwen team, arXiv 2407.10671 and 2412.15115; transformers 4.40";
 
-/// Llama and what was built like it: `kv_heads` of keys and values (grouped-query attention), feed-forward of `hidden`.
+/// Llama and what was built like it: `kv_heads` of keys and values (grouped-query attention),
+/// feed-forward of `hidden`.
 struct LlamaLayout {
   int layers;
   std::int64_t width, heads, kv_heads, hidden, vocabulary;
@@ -30,7 +31,8 @@ struct LlamaLayout {
 };
 constexpr std::int64_t kExpertsPerToken = 2;
 
-// Hugging Face transformers 4.40, modeling_llama.py, modeling_qwen2.py and modeling_mixtral.py (eager attention).
+// Hugging Face transformers 4.40, modeling_llama.py, modeling_qwen2.py and modeling_mixtral.py
+// (eager attention).
 LanguageNetwork llama(const LlamaLayout& layout) {
   const std::int64_t width =
       layout.head_width > 0 ? layout.head_width : layout.width / layout.heads;

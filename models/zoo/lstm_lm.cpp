@@ -13,8 +13,9 @@ struct LstmLayout {
   int layers = 2;
 };
 
-// A sample is a row of `seq_len` words. Time first, as both sources have it. TensorFlow's loss and PyTorch's are over every
-// word. What PyTorch's example does besides (clipping of gradients, states kept from one batch to the next) is not here.
+// A sample is a row of `seq_len` words. Time first, as both sources have it. TensorFlow's loss and
+// PyTorch's are over every word. What PyTorch's example does besides (clipping of gradients, states
+// kept from one batch to the next) is not here.
 NetworkGraph lstm_lm(const BuildOptions& options, const LstmLayout& layout) {
   GraphBuilder b("lstm_lm", options.batch);
   const bool dropout = options.training && layout.dropout;

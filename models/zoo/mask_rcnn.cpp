@@ -9,8 +9,9 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-/// How many regions the heads read per image (torchvision's defaults): sampled proposals when training, of which a
-/// quarter is positive and gets a mask; the best proposals and detections else.
+/// How many regions the heads read per image (torchvision's defaults): sampled proposals when
+/// training, of which a quarter is positive and gets a mask; the best proposals and detections
+/// else.
 struct Regions {
   std::int64_t boxes, masks;
 };
@@ -19,8 +20,9 @@ constexpr Regions kTraining{512, 128}, kInference{1000, 100};
 /// Boxes alone, or with their masks.
 enum class Heads { Boxes, BoxesAndMasks };
 
-/// Of a square with as many pixels as 800 x 1088, in whole cells of the smallest map but one: the short side is scaled to 800, and the
-/// long one of most of COCO's images is 4/3 of it, filled up to a multiple of 32.
+/// Of a square with as many pixels as 800 x 1088, in whole cells of the smallest map but one: the
+/// short side is scaled to 800, and the long one of most of COCO's images is 4/3 of it, filled up
+/// to a multiple of 32.
 constexpr std::int64_t kImageSide = 928;
 
 /// The feature pyramid's four levels and a fifth, every second cell of the last.
@@ -57,10 +59,11 @@ void propose(GraphBuilder& b, const std::vector<TensorId>& levels) {
   b.graph().outputs = {b.concat("rpn.scores", scores, 1), b.concat("rpn.boxes", boxes, 1)};
 }
 
-/// Small ops round the heads, which read results back all the time (nonzero, suppression on the host). Estimated from torchvision
-/// 0.15, models/detection: per batch generating anchors, decoding boxes, the best of each level, pooling level by level
-/// (180); per image choosing proposals (25), and when training matching and sampling them twice (130), else the same for
-/// detections (30) and pasting each of up to 100 masks into its image (12 each).
+/// Small ops round the heads, which read results back all the time (nonzero, suppression on the
+/// host). Estimated from torchvision 0.15, models/detection: per batch generating anchors, decoding
+/// boxes, the best of each level, pooling level by level (180); per image choosing proposals (25),
+/// and when training matching and sampling them twice (130), else the same for detections (30) and
+/// pasting each of up to 100 masks into its image (12 each).
 std::int64_t count_small_ops(const BuildOptions& options, const Regions& regions) {
   const std::int64_t per_image = options.training ? 25 + 130 : 25 + 30 + 12 * regions.masks;
   return 180 + per_image * options.batch;
@@ -77,10 +80,10 @@ TensorId mask_head(GraphBuilder& b, TensorId x, std::int64_t classes) {
   return b.conv_layer("mask.fcn_logits", x, classes, Window::square(1), true);
 }
 
-// torchvision/models/detection/mask_rcnn.py (maskrcnn_resnet50_fpn), after He et al., arXiv 1703.06870; without masks
-// faster_rcnn.py (fasterrcnn_resnet50_fpn), after Ren et al., arXiv 1506.01497, and its pyramid. The regions are as
-// many as the heads may get. Reading them from the pyramid (RoIAlign) is an operator without a cost model, bounded by its
-// bytes.
+// torchvision/models/detection/mask_rcnn.py (maskrcnn_resnet50_fpn), after He et al., arXiv
+// 1703.06870; without masks faster_rcnn.py (fasterrcnn_resnet50_fpn), after Ren et al., arXiv
+// 1506.01497, and its pyramid. The regions are as many as the heads may get. Reading them from the
+// pyramid (RoIAlign) is an operator without a cost model, bounded by its bytes.
 NetworkGraph region_cnn(const BuildOptions& options, Heads heads) {
   Regions regions = options.training ? kTraining : kInference;
   if (heads == Heads::Boxes) regions.masks = 0;

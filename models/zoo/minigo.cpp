@@ -7,9 +7,10 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-// github.com/tensorflow/minigo, dual_net.py as of early 2018, after Silver et al., Nature 550, 2017: the board's side N
-// is the image size, and decides the rest: N residual blocks whose width is the power of two nearest to N^2 / 3 (in
-// the exponent). 17 planes: eight past positions of either colour and who plays.
+// github.com/tensorflow/minigo, dual_net.py as of early 2018, after Silver et al., Nature 550,
+// 2017: the board's side N is the image size, and decides the rest: N residual blocks whose width
+// is the power of two nearest to N^2 / 3 (in the exponent). 17 planes: eight past positions of
+// either colour and who plays.
 NetworkGraph minigo(const BuildOptions& options) {
   const std::int64_t side = *options.image_size;
   const double exponent = std::round(std::log2(static_cast<double>(side * side) / 3));

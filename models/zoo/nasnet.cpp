@@ -89,8 +89,8 @@ struct NasNet {
   }
 };
 
-// Zoph et al., arXiv 1707.07012, figure 4 and appendix; tensorflow/models, nasnet. Left out: the auxiliary head and
-// the dropped paths of training.
+// Zoph et al., arXiv 1707.07012, figure 4 and appendix; tensorflow/models, nasnet. Left out: the
+// auxiliary head and the dropped paths of training.
 NetworkGraph nasnet(const BuildOptions& options, const NasNetLayout& layout) {
   GraphBuilder b("nasnet", options.batch);
   b.graph().reserve(3600, 1500);

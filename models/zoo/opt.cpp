@@ -78,8 +78,8 @@ struct Opt {
   }
 };
 
-// Hugging Face transformers 4.30, modeling_opt.py, after Zhang et al., arXiv 2205.01068; attention in one kernel as from 4.46 on
-// (OPTSdpaAttention).
+// Hugging Face transformers 4.30, modeling_opt.py, after Zhang et al., arXiv 2205.01068; attention
+// in one kernel as from 4.46 on (OPTSdpaAttention).
 NetworkGraph opt(const BuildOptions& options, const OptLayout& layout) {
   GraphBuilder b("opt", options.batch);
   const std::int64_t batch = options.batch, tokens = *options.seq_len;

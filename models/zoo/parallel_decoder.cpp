@@ -10,7 +10,8 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-/// GPT-J: attention and feed-forward read the same tokens side by side behind one norm; no biases in attention.
+/// GPT-J: attention and feed-forward read the same tokens side by side behind one norm; no biases
+/// in attention.
 struct GptjLayout {
   int layers;
   std::int64_t width, heads, vocabulary;
@@ -22,7 +23,8 @@ struct Decoder {
   const GptjLayout& layout;
   TensorId constant, cosine, sine, mask;
 
-  /// Rotary positions on a part of each head: x cos + turned(x) sin, then the two parts joined again.
+  /// Rotary positions on a part of each head: x cos + turned(x) sin, then the two parts joined
+  /// again.
   TensorId rotate(const std::string& name, TensorId x) const {
     Shape turning = b.shape(x), passing = turning;
     turning.back() = layout.rotary;
@@ -58,7 +60,8 @@ struct Decoder {
   }
 };
 
-// Hugging Face transformers 4.40, modeling_gptj.py (eager attention). Its dropout has probability 0, which PyTorch does not run.
+// Hugging Face transformers 4.40, modeling_gptj.py (eager attention). Its dropout has probability
+// 0, which PyTorch does not run.
 NetworkGraph gptj(const BuildOptions& options, const GptjLayout& layout) {
   GraphBuilder b("gptj", options.batch);
   const std::int64_t tokens = *options.seq_len;
@@ -79,8 +82,9 @@ NetworkGraph gptj(const BuildOptions& options, const GptjLayout& layout) {
 
 constexpr GptjLayout kGptj6b{28, 4096, 16, 50400, 64};
 
-/// GPT-NeoX and Pythia: a norm for attention and one for the feed-forward beside it, one GEMM for queries, keys and values, biases
-/// everywhere, positions on a quarter of each head; attention in one kernel, as transformers calls PyTorch's since 2024.
+/// GPT-NeoX and Pythia: a norm for attention and one for the feed-forward beside it, one GEMM for
+/// queries, keys and values, biases everywhere, positions on a quarter of each head; attention in
+/// one kernel, as transformers calls PyTorch's since 2024.
 struct NeoxLayout {
   int layers;
   std::int64_t width, heads, vocabulary;

@@ -7,8 +7,8 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-/// NeuMF: tables of `users` and `items`, `factors` wide for the GEMM and `half` for the perceptron, whose layers
-/// are of `widths`, each after a dropout if asked for.
+/// NeuMF: tables of `users` and `items`, `factors` wide for the GEMM and `half` for the perceptron,
+/// whose layers are of `widths`, each after a dropout if asked for.
 struct NcfLayout {
   std::int64_t users, items, factors, half;
   std::int64_t widths[3];

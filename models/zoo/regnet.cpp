@@ -8,7 +8,8 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-/// Widths, depths and channels per group of the four stages; Y has squeeze-and-excitation, X has none.
+/// Widths, depths and channels per group of the four stages; Y has squeeze-and-excitation, X has
+/// none.
 struct RegNetLayout {
   std::array<int, 4> widths, depths, groups;
   bool excites = true;

@@ -5,7 +5,8 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-/// Three stages of `blocks` blocks each on 32x32, 16x16 and 8x8 pixels, 16, 32 and 64 times `widening` channels.
+/// Three stages of `blocks` blocks each on 32x32, 16x16 and 8x8 pixels, 16, 32 and 64 times
+/// `widening` channels.
 struct CifarResNetLayout {
   int blocks;
   std::int64_t widening = 1;
@@ -21,7 +22,8 @@ struct CifarResNet {
                 std::int64_t stride = 1) const {
     return b.conv_layer(name, x, channels, Window::square(3, stride, 1), false);
   }
-  /// Two 3x3; where the image halves, the shortcut is every second pixel with channels of zeros (option A).
+  /// Two 3x3; where the image halves, the shortcut is every second pixel with channels of zeros
+  /// (option A).
   TensorId block(const std::string& name, TensorId x, std::int64_t channels,
                  std::int64_t stride) const {
     TensorId y = norm_relu(name + ".bn1", conv(name + ".conv1", x, channels, stride));
@@ -49,8 +51,8 @@ struct CifarResNet {
   }
 };
 
-// He et al., arXiv 1512.03385, section 4.2; github.com/akamaster/pytorch_resnet_cifar10. Widened: Zagoruyko and
-// Komodakis, arXiv 1605.07146, table 1, without dropout.
+// He et al., arXiv 1512.03385, section 4.2; github.com/akamaster/pytorch_resnet_cifar10. Widened:
+// Zagoruyko and Komodakis, arXiv 1605.07146, table 1, without dropout.
 NetworkGraph resnet_cifar(const BuildOptions& options, const CifarResNetLayout& layout) {
   GraphBuilder b("resnet_cifar", options.batch);
   const CifarResNet net{b};

@@ -8,7 +8,8 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-/// A head on every level of the pyramid: 3x3 convolutions by the same weights, then one that predicts.
+/// A head on every level of the pyramid: 3x3 convolutions by the same weights, then one that
+/// predicts.
 struct HeadLayout {
   std::int64_t anchors = 9;
   bool constant_norm =
@@ -81,9 +82,9 @@ std::vector<TensorId> five_levels(GraphBuilder& b, const BuildOptions& options,
   return levels;
 }
 
-// torchvision/models/detection/retinanet.py, after Lin et al., arXiv 1708.02002; with ResNeXt-50 and 264 classes the
-// detector of MLPerf training since v2.0. Images are square here. Focal loss, matching and suppression are not in the
-// graph.
+// torchvision/models/detection/retinanet.py, after Lin et al., arXiv 1708.02002; with ResNeXt-50
+// and 264 classes the detector of MLPerf training since v2.0. Images are square here. Focal loss,
+// matching and suppression are not in the graph.
 NetworkGraph retinanet(const BuildOptions& options, const FrozenResNetLayout& layout) {
   GraphBuilder b("retinanet", options.batch);
   const std::vector<TensorId> levels = five_levels(b, options, layout);
@@ -92,10 +93,12 @@ NetworkGraph retinanet(const BuildOptions& options, const FrozenResNetLayout& la
   return std::move(b).take();
 }
 
-// NVIDIA/DeepLearningExamples, TensorFlow/Detection/SSD, configs/ssd320_full_1gpus.config, on TensorFlow's Object Detection
-// API: its SSD is a RetinaNet of 320x320 with six anchors a cell. Boxes are suppressed class by class and image by image (22
-// ops each in multiclass_non_max_suppression, core/post_processing.py, the suppression itself on the CPU, and 60 per image
-// round them), targets are assigned image by image (140 ops, estimated: core/target_assigner.py and what it calls).
+// NVIDIA/DeepLearningExamples, TensorFlow/Detection/SSD, configs/ssd320_full_1gpus.config, on
+// TensorFlow's Object Detection API: its SSD is a RetinaNet of 320x320 with six anchors a cell.
+// Boxes are suppressed class by class and image by image (22 ops each in
+// multiclass_non_max_suppression, core/post_processing.py, the suppression itself on the CPU, and
+// 60 per image round them), targets are assigned image by image (140 ops, estimated:
+// core/target_assigner.py and what it calls).
 NetworkGraph ssd320_fpn(const BuildOptions& options) {
   GraphBuilder b("ssd320_fpn", options.batch);
   const std::vector<TensorId> levels = five_levels(b, options, {});

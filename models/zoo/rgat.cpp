@@ -15,10 +15,11 @@ constexpr std::string_view kRgat =
 
 enum Type : std::size_t { Paper, Author, Institute, Topic, Journal, Conference };
 
-/// IGBH-Full. Nodes: NVIDIA's preprocessing.py of MLPerf v4.0 (NODE_COUNTS). Edges: DGL's script that makes GraphBolt's IGBH (num_edges), whose
-/// sum is the 5,812,005,639 that MLPerf states. For training every relation has its reverse, citations both directions in one
-/// relation and two self-loops a paper (GraphLearn-for-PyTorch, examples/igbh/dataset.py). Prior: of edges to journals and
-/// conferences no count is stated; one of each a paper is the most there can be.
+/// IGBH-Full. Nodes: NVIDIA's preprocessing.py of MLPerf v4.0 (NODE_COUNTS). Edges: DGL's script
+/// that makes GraphBolt's IGBH (num_edges), whose sum is the 5,812,005,639 that MLPerf states. For
+/// training every relation has its reverse, citations both directions in one relation and two
+/// self-loops a paper (GraphLearn-for-PyTorch, examples/igbh/dataset.py). Prior: of edges to
+/// journals and conferences no count is stated; one of each a paper is the most there can be.
 const GraphData& igbh_full() {
   static const GraphData data = [] {
     GraphData d{.types = {{"paper", 269'346'174},
@@ -62,7 +63,8 @@ struct Rgat {
   const GraphData& data;
   const RgatLayout& layout;
 
-  /// By relation: the ids that a hop draws. Relations without an edge run nothing, there and in the layers.
+  /// By relation: the ids that a hop draws. Relations without an edge run nothing, there and in the
+  /// layers.
   [[nodiscard]] std::vector<std::optional<TensorId>> sample(const SampledHop& hop,
                                                             const std::vector<TensorId>& stores,
                                                             const std::string& name) const {
@@ -131,8 +133,9 @@ struct Rgat {
   }
 };
 
-// graphlearn-for-pytorch, examples/igbh/rgnn.py, and NVIDIA's dgl/model/dgl_model.py: one matrix of a relation for both ends. Relations
-// whose destinations no later layer reads have weights there, which no gradient reaches: left out.
+// graphlearn-for-pytorch, examples/igbh/rgnn.py, and NVIDIA's dgl/model/dgl_model.py: one matrix of
+// a relation for both ends. Relations whose destinations no later layer reads have weights there,
+// which no gradient reaches: left out.
 NetworkGraph rgat(const BuildOptions& options, const RgatLayout& layout) {
   GraphBuilder b("rgat", options.batch);
   const GraphData& data = igbh_full();

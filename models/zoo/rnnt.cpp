@@ -16,11 +16,13 @@ constexpr std::int64_t kFeatures = 240, kEncoder = 1024, kPrediction = 512, kJoi
 constexpr std::int64_t kPieces = 1024;  ///< of words, and the blank
 constexpr std::int64_t kTokensPerSecond = 3;
 
-/// Utterances of LibriSpeech's training sets under MLPerf's limit: 12.3 s on average, 16.7 s the longest.
+/// Utterances of LibriSpeech's training sets under MLPerf's limit: 12.3 s on average, 16.7 s the
+/// longest.
 constexpr double kLongest = 16.7 / 12.3;
 
-/// Two recurrent stacks of the encoder. Every batch has an utterance near the longest, whose steps follow each other: as
-/// many samples as there are for `head` steps, half of them for `tail` steps more.
+/// Two recurrent stacks of the encoder. Every batch has an utterance near the longest, whose steps
+/// follow each other: as many samples as there are for `head` steps, half of them for `tail` steps
+/// more.
 struct Sound {
   TensorId head;
   std::optional<TensorId> tail;
@@ -79,11 +81,12 @@ class Encoder {
   bool training_;
 };
 
-// MLPerf Training v1.0 to v3.1, rnn_speech_recognition/pytorch (rnnt/model.py, configs/baseline_v3-1023sp.yaml). A sample is
-// `seq_len` seconds of sound: 100 spectra a second of 80 bins, three of them a step. Every step meets every piece of the
-// sentence; the transducer's loss over that lattice is here a softmax at each of its points. Its recurrent layers leave out
-// what is padded of a batch sorted by length (--pre_sort_for_seq_split), its joint all padding (pack_w_relu_dropout).
-// Guess: three pieces a second (LibriSpeech: 2.7 words a second).
+// MLPerf Training v1.0 to v3.1, rnn_speech_recognition/pytorch (rnnt/model.py,
+// configs/baseline_v3-1023sp.yaml). A sample is `seq_len` seconds of sound: 100 spectra a second of
+// 80 bins, three of them a step. Every step meets every piece of the sentence; the transducer's
+// loss over that lattice is here a softmax at each of its points. Its recurrent layers leave out
+// what is padded of a batch sorted by length (--pre_sort_for_seq_split), its joint all padding
+// (pack_w_relu_dropout). Guess: three pieces a second (LibriSpeech: 2.7 words a second).
 NetworkGraph rnnt(const BuildOptions& options) {
   GraphBuilder b("rnnt", options.batch);
   const std::int64_t batch = options.batch, seconds = *options.seq_len;

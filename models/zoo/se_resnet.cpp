@@ -6,7 +6,8 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-/// `blocks[i]` bottlenecks in stage i, whose 3x3 has `groups` groups of `group_width` channels in the first stage.
+/// `blocks[i]` bottlenecks in stage i, whose 3x3 has `groups` groups of `group_width` channels in
+/// the first stage.
 struct SeResNetLayout {
   int blocks[4];
   std::int64_t groups = 1, group_width = 64;
@@ -45,8 +46,8 @@ struct SeResNet {
   }
 };
 
-// Hu et al., arXiv 1709.01507, on ResNet v1.5 and ResNeXt, as in NVIDIA's DeepLearningExamples and timm (seresnet50,
-// seresnext50_32x4d, seresnext101_32x4d).
+// Hu et al., arXiv 1709.01507, on ResNet v1.5 and ResNeXt, as in NVIDIA's DeepLearningExamples and
+// timm (seresnet50, seresnext50_32x4d, seresnext101_32x4d).
 NetworkGraph se_resnet(const BuildOptions& options, const SeResNetLayout& layout) {
   GraphBuilder b("se_resnet", options.batch);
   const SeResNet net{b, layout};

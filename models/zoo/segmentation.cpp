@@ -28,7 +28,8 @@ struct Segmentation {
     if (options.training) x = b.dropout(name + ".3", x);
     return b.conv_layer(name + ".4", x, *options.classes, Window::square(1), true);
   }
-  /// Atrous spatial pyramid pooling: 1x1, three 3x3 with wide strides between their cells, and the image's mean.
+  /// Atrous spatial pyramid pooling: 1x1, three 3x3 with wide strides between their cells, and the
+  /// image's mean.
   TensorId deeplab_head(const std::string& name, TensorId x) const {
     std::vector<TensorId> parts = {conv(name + ".aspp.0", x, 256, Window::square(1))};
     for (const std::int64_t rate : {12, 24, 36}) {
@@ -53,8 +54,8 @@ struct Segmentation {
   }
 };
 
-// torchvision/models/segmentation/fcn.py (Long et al., arXiv 1411.4038) and deeplabv3.py (Chen et al., arXiv 1706.05587),
-// with the auxiliary head that its weights have.
+// torchvision/models/segmentation/fcn.py (Long et al., arXiv 1411.4038) and deeplabv3.py (Chen et
+// al., arXiv 1706.05587), with the auxiliary head that its weights have.
 NetworkGraph segmentation(const BuildOptions& options, const SegmentationLayout& layout) {
   GraphBuilder b("segmentation", options.batch);
   const Segmentation net{b, options};

@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::int64_t kWordVectors = 5147, kWidth = 1024;
 
-/// Paddle's sequence_conv_pool: every word with its neighbours in one row, a GEMM, ELU, the greatest over the words.
+/// Paddle's sequence_conv_pool: every word with its neighbours in one row, a GEMM, ELU, the
+/// greatest over the words.
 TensorId convolve(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t words) {
   const std::int64_t batch = b.shape(x)[0], tokens = b.shape(x)[1];
   const std::int64_t before[] = {0, (words - 1) / 2, 0}, after[] = {0, words / 2, 0};
@@ -24,8 +25,9 @@ TensorId convolve(GraphBuilder& b, const std::string& name, TensorId x, std::int
   return b.reduce(name + ".max", x, axis, false, "max");
 }
 
-// MLPerf training v0.5, sentiment_analysis/paddle/train.py (convolution_net), after Johnson and Zhang, arXiv 1412.1058.
-// A sample is a review of `seq_len` words. The source's embedding gradient has only the rows that occur; here it is dense.
+// MLPerf training v0.5, sentiment_analysis/paddle/train.py (convolution_net), after Johnson and
+// Zhang, arXiv 1412.1058. A sample is a review of `seq_len` words. The source's embedding gradient
+// has only the rows that occur; here it is dense.
 NetworkGraph seq2_bown_cnn(const BuildOptions& options) {
   GraphBuilder b("seq2_bown_cnn", options.batch);
   const TensorId ids = b.input("words", {options.batch, *options.seq_len}, true);

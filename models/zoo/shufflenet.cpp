@@ -8,8 +8,9 @@ namespace {
 
 constexpr std::int64_t kGroups = 4;
 
-/// Grouped 1x1, channel shuffle, depthwise 3x3, grouped 1x1. With a stride of 2 the pooled input is concatenated,
-/// else the input is added. The paper does not group the network's first 1x1 (section 3.2); the exported file does.
+/// Grouped 1x1, channel shuffle, depthwise 3x3, grouped 1x1. With a stride of 2 the pooled input is
+/// concatenated, else the input is added. The paper does not group the network's first 1x1
+/// (section 3.2); the exported file does.
 TensorId unit(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t channels,
               bool halves) {
   const Shape in = b.shape(x);

@@ -8,7 +8,8 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-/// Channels of the three stages and of the last 1x1. `downcasts_late`: the halving units keep their input's channels up to the last 1x1.
+/// Channels of the three stages and of the last 1x1. `downcasts_late`: the halving units keep their
+/// input's channels up to the last 1x1.
 struct ShuffleNetV2Layout {
   std::array<std::int64_t, 3> channels{116, 232, 464};
   std::int64_t last = 1024;
@@ -28,8 +29,8 @@ TensorId shuffle(GraphBuilder& b, const std::string& name, TensorId x) {
   return b.reshape(name + ".channels", x, in);
 }
 
-/// One half of the channels passes, the other goes through 1x1, depthwise 3x3, 1x1; where the image halves, both
-/// halves come from the whole input.
+/// One half of the channels passes, the other goes through 1x1, depthwise 3x3, 1x1; where the image
+/// halves, both halves come from the whole input.
 TensorId unit(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t channels,
               const ShuffleNetV2Layout& layout, bool halves) {
   const std::int64_t half = channels / 2;

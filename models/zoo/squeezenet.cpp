@@ -6,7 +6,8 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-/// SqueezeNet: the first convolution, and after which of the eight fire modules (from 0) images are pooled.
+/// SqueezeNet: the first convolution, and after which of the eight fire modules (from 0) images are
+/// pooled.
 struct SqueezeNetLayout {
   std::int64_t first_channels, first_kernel;
   int pool_after[2];
@@ -21,7 +22,8 @@ TensorId fire(GraphBuilder& b, const std::string& name, TensorId x, std::int64_t
   return b.concat(name + ".cat", both, 1);
 }
 
-// torchvision/models/squeezenet.py, after Iandola et al., arXiv 1602.07360 (1.0) and the authors' repository (1.1).
+// torchvision/models/squeezenet.py, after Iandola et al., arXiv 1602.07360 (1.0) and the authors'
+// repository (1.1).
 NetworkGraph squeezenet(const BuildOptions& options, const SqueezeNetLayout& layout) {
   struct Fire {
     std::int64_t squeeze, expand;

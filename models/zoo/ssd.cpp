@@ -8,12 +8,14 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-/// SSD300 on a ResNet-34 or, with `bottleneck`, ResNet-50; `batch_norm`: after the extra convolutions.
+/// SSD300 on a ResNet-34 or, with `bottleneck`, ResNet-50; `batch_norm`: after the extra
+/// convolutions.
 struct SsdResNetLayout {
   bool bottleneck, batch_norm;
 };
 
-/// What predicts boxes from one feature map each: 4 coordinates and a score per class for every default box.
+/// What predicts boxes from one feature map each: 4 coordinates and a score per class for every
+/// default box.
 class BoxHeads {
  public:
   BoxHeads(GraphBuilder& b, std::int64_t classes) : b_(b), classes_(classes) {}
@@ -49,7 +51,8 @@ struct Extra {
   std::int64_t low_precision, wide, stride;
 };
 
-/// Each channel vector divided by its length and multiplied by a learned scale (Liu et al., section 3.1).
+/// Each channel vector divided by its length and multiplied by a learned scale (Liu et al.,
+/// section 3.1).
 TensorId normalized_channels(GraphBuilder& b, const std::string& name, TensorId x) {
   const std::int64_t channel_axis[] = {1};
   const TensorId square = b.mul(name + ".square", x, x);
@@ -59,8 +62,8 @@ TensorId normalized_channels(GraphBuilder& b, const std::string& name, TensorId 
   return b.mul(name + ".scale", unit, b.weight(name + ".weight", {1, b.shape(x)[1], 1, 1}));
 }
 
-// torchvision/models/detection/ssd.py (ssd300_vgg16), after Liu et al., arXiv 1512.02325: VGG-16 up to conv5_3, its
-// classifier as convolutions, four pairs of extra ones.
+// torchvision/models/detection/ssd.py (ssd300_vgg16), after Liu et al., arXiv 1512.02325: VGG-16 up
+// to conv5_3, its classifier as convolutions, four pairs of extra ones.
 NetworkGraph ssd_vgg16(const BuildOptions& options) {
   constexpr int kConvolutions[] = {2, 2, 3, 3, 3};
   constexpr std::int64_t kChannels[] = {64, 128, 256, 512, 512};
@@ -98,8 +101,8 @@ NetworkGraph ssd_vgg16(const BuildOptions& options) {
 }
 
 // ResNet up to conv4_x, which keeps the size; five pairs of extra convolutions. With batch norm:
-// NVIDIA/DeepLearningExamples, PyTorch/Detection/SSD/ssd/model.py (v1.1); without: the single stage detector of MLPerf
-// Training v0.5 to v1.1.
+// NVIDIA/DeepLearningExamples, PyTorch/Detection/SSD/ssd/model.py (v1.1); without: the single stage
+// detector of MLPerf Training v0.5 to v1.1.
 NetworkGraph ssd_resnet(const BuildOptions& options, const SsdResNetLayout& layout) {
   constexpr Extra kExtras[] = {
       {256, 512, 2}, {256, 512, 2}, {128, 256, 2}, {128, 256, 1}, {128, 256, 1}};

@@ -21,7 +21,8 @@ constexpr std::array<std::int64_t, 4> kMultiples{1, 2, 4, 4};
 constexpr int kBlocksPerLevel = 2, kLevelsWithAttention = 3;
 constexpr std::int64_t kPixelsPerLatent = 8, kLatentChannels = 4;
 
-/// Ops of github.com/Stability-AI/stablediffusion, ldm/modules/diffusionmodules/openaimodel.py and ldm/modules/attention.py.
+/// Ops of github.com/Stability-AI/stablediffusion, ldm/modules/diffusionmodules/openaimodel.py and
+/// ldm/modules/attention.py.
 struct Denoiser {
   GraphBuilder& b;
   const DenoiserLayout& layout;
@@ -150,7 +151,8 @@ constexpr std::int64_t kWords = 49408;
 constexpr int kTextLayers = 23;  ///< of OpenCLIP's ViT-H-14: the last of 24 is left out
 constexpr std::int64_t kTextHeads = 16;
 
-/// Ops of github.com/mlfoundations/open_clip, open_clip/transformer.py: what FrozenOpenCLIPEmbedder runs of it.
+/// Ops of github.com/mlfoundations/open_clip, open_clip/transformer.py: what FrozenOpenCLIPEmbedder
+/// runs of it.
 struct TextEncoder {
   GraphBuilder& b;
   std::int64_t width;
@@ -209,8 +211,8 @@ TensorId encoded_captions(GraphBuilder& b, std::int64_t width, bool fused) {
   return text;
 }
 
-/// One step of noise taken away: latents, step numbers and encoded words in; text encoder and decoder of images are networks of
-/// their own. Latents have an eighth of the image's sides.
+/// One step of noise taken away: latents, step numbers and encoded words in; text encoder and
+/// decoder of images are networks of their own. Latents have an eighth of the image's sides.
 NetworkGraph denoiser(const BuildOptions& options, const DenoiserLayout& layout) {
   GraphBuilder b("stable_diffusion", options.batch);
   const std::int64_t side = *options.image_size / kPixelsPerLatent;

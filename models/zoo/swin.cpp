@@ -9,7 +9,8 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-/// Heads are 32 wide everywhere; `width` is that of the first stage and doubles from one to the next.
+/// Heads are 32 wide everywhere; `width` is that of the first stage and doubles from one to the
+/// next.
 struct SwinLayout {
   std::int64_t width;
   std::array<int, 4> depths;
@@ -36,7 +37,8 @@ struct Swin {
   TensorId roll(const std::string& name, TensorId x) const {
     return b.slice(name + ".columns", b.slice(name + ".rows", x, b.shape(x)), b.shape(x));
   }
-  /// Cells beyond the last row and column; a copy even where none are missing (constant_pad_nd clones).
+  /// Cells beyond the last row and column; a copy even where none are missing (constant_pad_nd
+  /// clones).
   TensorId filled(const std::string& name, TensorId x, const Shape& padded) const {
     const Shape whole = b.shape(x);
     const std::int64_t before[] = {0, 0, 0, 0};
@@ -44,17 +46,18 @@ struct Swin {
     return b.pad(name, x, before, after);
   }
 
-  /// Which tokens of shifted windows were neighbours, found anew in every pass: filled region by region, then
-  /// cut into windows and compared pair by pair.
+  /// Which tokens of shifted windows were neighbours, found anew in every pass: filled region by
+  /// region, then cut into windows and compared pair by pair.
   TensorId shift_mask(const std::string& name, TensorId x, std::int64_t windows) const {
-    // Nine regions, each two slices and a fill; view, permute, copy, two views, difference, comparisons, fills of a copy.
+    // Nine regions, each two slices and a fill; view, permute, copy, two views, difference,
+    // comparisons, fills of a copy.
     const TensorId read[] = {x};
     b.routine(name + ".regions", read, {.ops = 1 + 9 + 1 + 1 + 2 + 2 * 2});
     const TensorId mask = b.buffer(name, {1, windows, 1, kWindow * kWindow, kWindow * kWindow});
     return viewed(b, name, mask, 2 * 9 + 2 + 2 + 2);
   }
-  /// Attention in windows of 7 x 7, in every second block shifted by half of one. An image that windows do not divide is
-  /// filled up.
+  /// Attention in windows of 7 x 7, in every second block shifted by half of one. An image that
+  /// windows do not divide is filled up.
   TensorId attention(const std::string& name, TensorId x, bool is_odd) const {
     constexpr std::array<std::int64_t, 6> kSwap{0, 1, 3, 2, 4, 5};
     constexpr std::int64_t kTokens = kWindow * kWindow;
@@ -132,8 +135,8 @@ struct Swin {
   }
 };
 
-// torchvision/models/swin_transformer.py, after Liu et al., arXiv 2103.14030. Its dropout has probability 0, which
-// PyTorch does not run.
+// torchvision/models/swin_transformer.py, after Liu et al., arXiv 2103.14030. Its dropout has
+// probability 0, which PyTorch does not run.
 NetworkGraph swin(const BuildOptions& options, const SwinLayout& layout) {
   constexpr std::array<std::int64_t, 4> kChannelsLast{0, 2, 3, 1};
   constexpr std::array<std::int64_t, 2> kImage{1, 2};

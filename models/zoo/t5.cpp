@@ -12,8 +12,8 @@ constexpr std::string_view kSwitch = "Fedus et al., arXiv 2101.03961; transforme
 constexpr std::int64_t kT5Vocabulary = 32128;
 constexpr std::int64_t kBuckets = 32;  ///< of relative positions
 
-/// Encoder and decoder of `layers` each. With `experts`, every second feed-forward is a top-1 MoE of them, of
-/// which each takes at most `capacity` tokens of a sequence.
+/// Encoder and decoder of `layers` each. With `experts`, every second feed-forward is a top-1 MoE
+/// of them, of which each takes at most `capacity` tokens of a sequence.
 struct T5Layout {
   int layers;
   std::int64_t width, heads, head_width, hidden;
@@ -45,8 +45,9 @@ struct Stack {
     bias = b.reshape(name + ".view", bias, {1, layout.heads, tokens, tokens});
     return mask ? b.add(name + ".mask", bias, *mask) : bias;
   }
-  /// Which of PyTorch's ways a bias lets through. One that is a view with the heads innermost, as the table's rows are, goes through
-  /// no kernel (sdp_utils.cpp asks for a last stride of 1); where(causal, bias, lowest) is whole again.
+  /// Which of PyTorch's ways a bias lets through. One that is a view with the heads innermost, as
+  /// the table's rows are, goes through no kernel (sdp_utils.cpp asks for a last stride of 1);
+  /// where(causal, bias, lowest) is whole again.
   struct Bias {
     TensorId tensor;
     std::optional<TensorId> causal{};
@@ -116,8 +117,9 @@ struct Stack {
   }
 };
 
-// transformers' modeling_t5.py and modeling_switch_transformers.py. Source and target have the same length.
-// What turns token distances into buckets, once per stack and of the mask's size, is not in the graph.
+// transformers' modeling_t5.py and modeling_switch_transformers.py. Source and target have the same
+// length. What turns token distances into buckets, once per stack and of the mask's size, is not in
+// the graph.
 NetworkGraph t5(const BuildOptions& options, const T5Layout& layout) {
   GraphBuilder b("t5", options.batch);
   const std::int64_t batch = options.batch, tokens = *options.seq_len;

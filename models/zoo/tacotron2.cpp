@@ -10,10 +10,12 @@ namespace {
 constexpr std::int64_t kSymbols = 148, kTacotronWidth = 512, kMels = 80, kPrenet = 256,
                        kCells = 1024;
 constexpr std::int64_t kAttention = 128, kLocationFilters = 32, kLocationTaps = 31, kTaps = 5;
-/// Frames of speech per symbol of text: about those of the LJ Speech set, 833 of 148 at the usual lengths.
+/// Frames of speech per symbol of text: about those of the LJ Speech set, 833 of 148 at the usual
+/// lengths.
 constexpr std::int64_t kFramesPerSymbol = 6;
 
-/// NVIDIA DeepLearningExamples, PyTorch/SpeechSynthesis/Tacotron2/tacotron2/model.py; Shen et al., arXiv 1712.05884.
+/// NVIDIA DeepLearningExamples, PyTorch/SpeechSynthesis/Tacotron2/tacotron2/model.py; Shen et al.,
+/// arXiv 1712.05884.
 struct Tacotron {
   GraphBuilder& b;
   std::int64_t batch, frames, symbols;
@@ -90,7 +92,8 @@ struct Tacotron {
             .gate_bias = b.weight("gate.bias", {1})};
   }
 
-  /// Probabilities over symbols: v tanh(query + location + memory); location from those of the frame before and their sum.
+  /// Probabilities over symbols: v tanh(query + location + memory); location from those of the
+  /// frame before and their sum.
   TensorId align(const std::string& name, const Weights& w, TensorId query, TensorId keys,
                  TensorId before, TensorId sum) const {
     constexpr std::array<std::int64_t, 3> kSwap{0, 2, 1};

@@ -13,7 +13,8 @@ struct TransformerLayout {
   std::int64_t width, heads, hidden, target_vocabulary;
   std::int64_t source_vocabulary = 0;
   bool attention_dropout = false;
-  /// The feed-forward part convolves channels over positions, and padded positions are set to zero after every part.
+  /// The feed-forward part convolves channels over positions, and padded positions are set to zero
+  /// after every part.
   bool convolves = false;
   int layers = 6;
 };

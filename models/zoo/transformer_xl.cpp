@@ -15,14 +15,15 @@ struct Layout {
   std::int64_t width, heads, feed_forward;
   std::int64_t narrowing;  ///< rarer words' vectors are shorter by this factor per cluster
   std::int64_t
-      inference_memory;  ///< states kept of earlier segments; in training as many as tokens
-  bool adaptive = true;  ///< otherwise every word meets the whole vocabulary
-  bool in_session =
-      false;  ///< as TensorFlow 1 evaluates it: the memory is fed to the session and fetched from it
+      inference_memory;     ///< states kept of earlier segments; in training as many as tokens
+  bool adaptive = true;     ///< otherwise every word meets the whole vocabulary
+  bool in_session = false;  ///< as TensorFlow 1 evaluates it: the memory is fed to the session and
+                            ///< fetched from it
 };
 constexpr std::int64_t kHeadWidth = 64;
 
-/// Words of WikiText-103 by falling frequency. Guess: what share of a text the words of a cluster are.
+/// Words of WikiText-103 by falling frequency. Guess: what share of a text the words of a cluster
+/// are.
 struct Cluster {
   std::int64_t words;
   double share;
@@ -48,7 +49,8 @@ struct TransformerXl {
     const std::int64_t order[] = {1, 2, 0, 3};
     return b.transpose(name + ".by_head", x, order);
   }
-  /// Column j of row i moves to where its distance belongs: a column is added, and the block read one step further on.
+  /// Column j of row i moves to where its distance belongs: a column is added, and the block read
+  /// one step further on.
   TensorId shift(const std::string& name, TensorId x) const {
     const std::int64_t before[] = {0, 0, 0, 1}, after[] = {0, 0, 0, 0};
     const Shape shape = b.shape(x);
@@ -103,10 +105,12 @@ std::int64_t words_of(const Cluster& cluster, std::int64_t rows) {
 }
 
 // Dai et al., arXiv 1901.02860, as NVIDIA's DeepLearningExamples trains it on WikiText-103
-// (PyTorch/LanguageModeling/Transformer-XL, mem_transformer.py). Adaptive inputs and softmax, their tables tied: words of
-// rare clusters are looked up, and meet their cluster's table, on their own. Which words are in a text is not known
-// here, but what share. TensorFlow/LanguageModeling/Transformer-XL, tf/main.py and model.py: the same for TensorFlow 1; its
-// evaluate() feeds every layer's memory to the session in fp32 arrays and fetches the new one from it.
+// (PyTorch/LanguageModeling/Transformer-XL, mem_transformer.py). Adaptive inputs and softmax, their
+// tables tied: words of rare clusters are looked up, and meet their cluster's table, on their own.
+// Which words are in a text is not known here, but what share.
+// TensorFlow/LanguageModeling/Transformer-XL, tf/main.py and model.py: the same for TensorFlow 1;
+// its evaluate() feeds every layer's memory to the session in fp32 arrays and fetches the new one
+// from it.
 NetworkGraph transformer_xl(const BuildOptions& options, const Layout& layout) {
   GraphBuilder b("transformer_xl", options.batch);
   const std::int64_t batch = options.batch, tokens = *options.seq_len, width = layout.width;

@@ -26,8 +26,8 @@ TensorId valid_convolutions(GraphBuilder& b, const std::string& name, TensorId x
   return x;
 }
 
-/// Four halvings and back, 64 channels at first. `as_published`: what is skipped to is cut from the middle, images grow
-/// through an activation, and in training the narrowest one is dropped from.
+/// Four halvings and back, 64 channels at first. `as_published`: what is skipped to is cut from the
+/// middle, images grow through an activation, and in training the narrowest one is dropped from.
 NetworkGraph u_shape(GraphBuilder b, const BuildOptions& options, std::int64_t planes,
                      Convolve* convolve, bool as_published) {
   TensorId x = b.input("images", {options.batch, planes, *options.image_size, *options.image_size});
@@ -61,13 +61,14 @@ NetworkGraph u_shape(GraphBuilder b, const BuildOptions& options, std::int64_t p
   return std::move(b).take();
 }
 
-// Ronneberger et al., arXiv 1505.04597, as github.com/milesial/Pytorch-UNet has it: padded, with batch norm.
+// Ronneberger et al., arXiv 1505.04597, as github.com/milesial/Pytorch-UNet has it: padded, with
+// batch norm.
 NetworkGraph unet(const BuildOptions& options) {
   return u_shape(GraphBuilder("unet", options.batch), options, 3, padded_convolutions, false);
 }
 
-// The paper's own, without padding. Ops as in NVIDIA's DeepLearningExamples (TensorFlow/Segmentation/UNet_Medical,
-// model/layers.py).
+// The paper's own, without padding. Ops as in NVIDIA's DeepLearningExamples
+// (TensorFlow/Segmentation/UNet_Medical, model/layers.py).
 NetworkGraph unet_medical(const BuildOptions& options) {
   return u_shape(GraphBuilder("unet_medical", options.batch), options, 1, valid_convolutions, true);
 }

@@ -34,8 +34,8 @@ TensorId two_convolutions(GraphBuilder& b, const std::string& name, TensorId x,
   return convolve(b, name + ".conv2", x, channels, 1);
 }
 
-// MLPerf Training v1.0 to v3.1, image_segmentation/pytorch (model/unet3d.py, model/layers.py): instance norm with weights,
-// five halvings of a cube of `image_size` voxels, three classes.
+// MLPerf Training v1.0 to v3.1, image_segmentation/pytorch (model/unet3d.py, model/layers.py):
+// instance norm with weights, five halvings of a cube of `image_size` voxels, three classes.
 NetworkGraph unet3d(const BuildOptions& options) {
   GraphBuilder b("unet3d", options.batch);
   const std::int64_t side = *options.image_size;

@@ -28,8 +28,9 @@ NetworkGraph vgg(const BuildOptions& options, const VggLayout& layout) {
     }
     x = b.max_pool(next(), x, Window::square(2, 2));
   }
-  // The published classifier reads whatever the features leave; torchvision averages larger maps down to 7x7 (its
-  // stretching of smaller ones only repeats numbers, which no other framework does).
+  // The published classifier reads whatever the features leave; torchvision averages larger maps
+  // down to 7x7 (its stretching of smaller ones only repeats numbers, which no other framework
+  // does).
   if (b.shape(x)[2] >= 7) x = b.adaptive_avg_pool("avgpool", x, 7, 7);
   x = b.flatten("flatten", x);
   x = hidden_layer(b, {"classifier.0", "classifier.1", "classifier.2"}, x, 4096, options.training);

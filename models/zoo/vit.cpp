@@ -23,10 +23,11 @@ struct Vit {
   bool is_fused, training;
   TensorId scale;
 
-  /// torch.nn.functional.multi_head_attention_forward, batch first, step by step: tokens go before samples (a copy for the GEMM, whose
-  /// bias is then a sum of its own), the GEMM's three parts are brought one behind the other, each is a view of that. Without gradients
-  /// torch._native_multi_head_attention leaves them where they are (nn.MultiheadAttention's fast path;
-  /// aten/src/ATen/native/transformers/cuda/attention.cu).
+  /// torch.nn.functional.multi_head_attention_forward, batch first, step by step: tokens go before
+  /// samples (a copy for the GEMM, whose bias is then a sum of its own), the GEMM's three parts are
+  /// brought one behind the other, each is a view of that. Without gradients
+  /// torch._native_multi_head_attention leaves them where they are (nn.MultiheadAttention's fast
+  /// path; aten/src/ATen/native/transformers/cuda/attention.cu).
   TensorId fused_attention(const std::string& name, TensorId x) const {
     constexpr std::array<std::int64_t, 4> kPartsFirst{2, 0, 1, 3};
     const std::int64_t width = layout.width;
@@ -65,7 +66,8 @@ struct Vit {
                                     {.scale = scale, .scale_query = true}, true);
     return b.linear_layer(name + ".out_proj", from_heads(b, name, context), layout.width, true);
   }
-  /// After the first attention whose tokens go before samples residuals lie so, too, and norms copy them.
+  /// After the first attention whose tokens go before samples residuals lie so, too, and norms copy
+  /// them.
   TensorId norm(const std::string& name, TensorId x, bool is_first) const {
     if (is_fused && training && !is_first) x = b.slice(name + ".contiguous", x, b.shape(x));
     return b.layer_norm_layer(name, x);
@@ -80,9 +82,9 @@ struct Vit {
   }
 };
 
-// torchvision/models/vision_transformer.py, after Dosovitskiy et al., arXiv 2010.11929: an image is a sequence of
-// square patches and a class token. The table of positions grows with the image. Its dropout has probability 0, which
-// PyTorch does not run.
+// torchvision/models/vision_transformer.py, after Dosovitskiy et al., arXiv 2010.11929: an image is
+// a sequence of square patches and a class token. The table of positions grows with the image. Its
+// dropout has probability 0, which PyTorch does not run.
 NetworkGraph vit(const BuildOptions& options, const VitLayout& layout) {
   constexpr std::array<std::int64_t, 3> kPatchesFirst{0, 2, 1};
   const std::int64_t batch = options.batch, width = layout.width;

@@ -31,7 +31,8 @@ struct WaveGlow {
     const std::int64_t sizes[] = {first, b.shape(x)[1] - first};
     return b.split(name, x, 1, sizes);
   }
-  /// Gated convolutions, each twice as dilated as the last; their sum says how the other half is scaled and shifted.
+  /// Gated convolutions, each twice as dilated as the last; their sum says how the other half is
+  /// scaled and shifted.
   TensorId coupling(const std::string& name, TensorId half) const {
     const std::int64_t width = b.shape(half)[1];
     TensorId x = convolve(name + ".start", half, kWaveglowChannels);
@@ -59,9 +60,10 @@ struct WaveGlow {
   }
 };
 
-// Prenger et al., arXiv 1811.00002, as NVIDIA's DeepLearningExamples trains it (PyTorch/SpeechSynthesis/Tacotron2,
-// waveglow/model.py, 512 channels). A sample is a segment of `seq_len` samples of sound. The determinants of the mixing
-// matrices and the sums of the loss are left out; inference runs the same layers from the other end.
+// Prenger et al., arXiv 1811.00002, as NVIDIA's DeepLearningExamples trains it
+// (PyTorch/SpeechSynthesis/Tacotron2, waveglow/model.py, 512 channels). A sample is a segment of
+// `seq_len` samples of sound. The determinants of the mixing matrices and the sums of the loss are
+// left out; inference runs the same layers from the other end.
 NetworkGraph waveglow(const BuildOptions& options) {
   GraphBuilder b("waveglow", options.batch);
   const std::int64_t groups = std::max<std::int64_t>(*options.seq_len / kGroup, 1);

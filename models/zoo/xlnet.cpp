@@ -76,9 +76,10 @@ struct Xlnet {
   }
 };
 
-// Hugging Face transformers 4.30, modeling_xlnet.py, with segments and without memory. Training is fine-tuning: two logits
-// a token, where an answer begins and ends (XLNetForQuestionAnsweringSimple). The second stream of pretraining is left out, and what
-// makes the tables of distances and segments, once per pass.
+// Hugging Face transformers 4.30, modeling_xlnet.py, with segments and without memory. Training is
+// fine-tuning: two logits a token, where an answer begins and ends
+// (XLNetForQuestionAnsweringSimple). The second stream of pretraining is left out, and what makes
+// the tables of distances and segments, once per pass.
 NetworkGraph xlnet(const BuildOptions& options, const XlnetLayout& layout) {
   GraphBuilder b("xlnet", options.batch);
   const std::int64_t batch = options.batch, tokens = *options.seq_len;

@@ -47,8 +47,9 @@ struct Yolo {
   }
 };
 
-// Redmon and Farhadi, arXiv 1804.02767, table 1, and darknet's cfg/yolov3.cfg. What boxes are trained with (mean squares
-// and cross entropies of matched boxes) and decoding and suppression after inference are not in the graph.
+// Redmon and Farhadi, arXiv 1804.02767, table 1, and darknet's cfg/yolov3.cfg. What boxes are
+// trained with (mean squares and cross entropies of matched boxes) and decoding and suppression
+// after inference are not in the graph.
 NetworkGraph yolov3(const BuildOptions& options) {
   GraphBuilder b("yolov3", options.batch);
   b.graph().reserve(700, 300);

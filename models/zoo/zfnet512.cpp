@@ -4,7 +4,8 @@
 namespace tracecast::zoo_builders {
 namespace {
 
-// Zeiler and Fergus, arXiv 1311.2901, with 512 channels in the last convolutions, as in the ONNX model zoo.
+// Zeiler and Fergus, arXiv 1311.2901, with 512 channels in the last convolutions, as in the ONNX
+// model zoo.
 NetworkGraph zfnet512(const BuildOptions& options) {
   GraphBuilder b("zfnet512", options.batch);
   TensorId x = b.input("images", {options.batch, 3, *options.image_size, *options.image_size});

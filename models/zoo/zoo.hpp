@@ -20,7 +20,8 @@ struct BuildOptions {
   std::optional<std::int64_t> seq_len{};     ///< tokens per sample; nothing = the usual number
   bool training = false;                     ///< with dropout and auxiliary heads
   std::optional<std::int64_t> classes{};     ///< nothing = the usual number
-  /// Of networks of sampled graphs: in-neighbours that a node draws of each relation, hop by hop from the seeds; empty: the usual ones.
+  /// Of networks of sampled graphs: in-neighbours that a node draws of each relation, hop by hop
+  /// from the seeds; empty: the usual ones.
   std::vector<std::int64_t> fan_out{};
   AttentionKernels attention = AttentionKernels::Steps;  ///< of language models and denoisers
   /// Of language models whose heads share keys; nothing: as `attention`.
@@ -56,21 +57,25 @@ struct ZooEntry {
   std::vector<std::int64_t> fan_out{};  ///< usual, by hop; empty = samples no graph
   /// Usual data set, an id of hwspecs/dataset; empty: follows from what the network reads.
   std::string_view data_set{};
-  /// The family whose code the builder follows (NetworkCode::attention_of): model_type of its config.json; empty: none of those.
+  /// The family whose code the builder follows (NetworkCode::attention_of): model_type of its
+  /// config.json; empty: none of those.
   std::string_view code{};
   /// `options` have batch and classes, and image_size or seq_len, set and in range.
   NetworkGraph (*build)(const BuildOptions& options) = nullptr;
-  /// What its layers are made of, where they are alike and can be sharded (models/transformer/shard.hpp).
+  /// What its layers are made of, where they are alike and can be sharded
+  /// (models/transformer/shard.hpp).
   std::optional<TransformerLayout> transformer{};
-  /// What a language model consists of, where models/language describes it: caches and weights follow from it.
+  /// What a language model consists of, where models/language describes it: caches and weights
+  /// follow from it.
   LanguageNetwork (*language)() = nullptr;
 };
 
 /// Every network, sorted by name.
 [[nodiscard]] std::span<const ZooEntry> zoo();
 
-/// The entry of that name, alias or other spelling (parts/network_word.hpp says which); case, hyphens and underscores
-/// do not count ("ResNet-50", "resnet50"). Sizes may stand in the name: "bert_large_seq384", "vit_base_patch16_384".
+/// The entry of that name, alias or other spelling (parts/network_word.hpp says which); case,
+/// hyphens and underscores do not count ("ResNet-50", "resnet50"). Sizes may stand in the name:
+/// "bert_large_seq384", "vit_base_patch16_384".
 [[nodiscard]] const ZooEntry* find_network(std::string_view name);
 
 /// The smallest square image on which every window of the network fits (`options.image_size` is

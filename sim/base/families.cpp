@@ -14,7 +14,8 @@ constexpr std::size_t kLongest = 64;  ///< what is longer names no family
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// Letters and digits of `text`, lower case; `is_cut[i]`: a part ends before letter i. One more for the end.
+/// Letters and digits of `text`, lower case; `is_cut[i]`: a part ends before letter i. One more for
+/// the end.
 struct Parts {
   std::string letters;
   std::vector<bool> is_cut{true};

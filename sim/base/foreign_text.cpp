@@ -14,8 +14,8 @@ struct CodePoint {
   bool is_valid = false;
 };
 
-/// The first code point of text that is not empty. Refuses what Unicode refuses: overlong forms, surrogates, more than
-/// U+10FFFF, sequences cut short; such a byte stands alone.
+/// The first code point of text that is not empty. Refuses what Unicode refuses: overlong forms,
+/// surrogates, more than U+10FFFF, sequences cut short; such a byte stands alone.
 CodePoint first_code_point(std::string_view text) {
   const auto byte = [&text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
@@ -56,8 +56,8 @@ bool is_command(char32_t c) {
   return !is_shown && is_in(kCommands, c);
 }
 
-/// Columns of a character that is shown. Ranges: Unicode 15, East Asian Width W and F, and the combining marks of
-/// alphabets, in coarse blocks.
+/// Columns of a character that is shown. Ranges: Unicode 15, East Asian Width W and F, and the
+/// combining marks of alphabets, in coarse blocks.
 std::size_t width_of(char32_t c) {
   static constexpr std::array<Range, 9> kNone = {{{0x0300, 0x036F},
                                                   {0x0483, 0x0489},
@@ -125,7 +125,8 @@ void escape_for_json(std::string& out, const CodePoint& c, unsigned char) {
   c.is_valid ? append_escape(out, c.value) : static_cast<void>(out += kReplacement);
 }
 
-/// Whether a spreadsheet would compute what begins so. The wide forms count as well; a single dash stands for nothing.
+/// Whether a spreadsheet would compute what begins so. The wide forms count as well; a single dash
+/// stands for nothing.
 bool begins_formula(std::string_view text) {
   if (text == "-") return false;
   for (const std::string_view sign : {"=", "+", "-", "@", "＝", "＋", "－", "＠"}) {

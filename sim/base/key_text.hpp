@@ -7,9 +7,10 @@
 
 namespace tracecast {
 
-/// Text that values of the same types share when they are equal and never else: what remembers results finds them by it. Each text comes with
-/// its length and each list with its size, so that no two values run into each other; a number that is not one is found as
-/// such. A plain struct is added by a function `add_members(KeyText&, const T&)` beside it, made of TRACECAST_ADD_MEMBERS.
+/// Text that values of the same types share when they are equal and never else: what remembers
+/// results finds them by it. Each text comes with its length and each list with its size, so that
+/// no two values run into each other; a number that is not one is found as such. A plain struct is
+/// added by a function `add_members(KeyText&, const T&)` beside it, made of TRACECAST_ADD_MEMBERS.
 class KeyText {
  public:
   template <class... Values>
@@ -48,7 +49,8 @@ class KeyText {
   std::string text_;
 };
 
-/// Adds all members of a plain struct, named one by one. Does not compile while one is missing, or where one is not there.
+/// Adds all members of a plain struct, named one by one. Does not compile while one is missing, or
+/// where one is not there.
 #define TRACECAST_ADD_MEMBERS(key, value, ...) \
   do {                                         \
     const auto& [__VA_ARGS__] = value;         \

@@ -5,13 +5,16 @@
 
 namespace tracecast {
 
-/// A file in the making; every file that we write goes through here. It grows without a name, or where the file system
-/// cannot do that under a name that nobody else has, in the folder of the file that it becomes; `put_in_place` gives it
-/// that name in one step. So a reader sees the old file or the whole new one, of several writers one wins whole, and who
-/// ends early (an error, a signal, a full disk) leaves the old file as it was.
-/// - A file that is there keeps its mode, a new one has what umask leaves of 0666. A link is followed, as Unix does, and keeps
+/// A file in the making; every file that we write goes through here. It grows without a name, or
+/// where the file system cannot do that under a name that nobody else has, in the folder of the
+/// file that it becomes; `put_in_place` gives it that name in one step. So a reader sees the old
+/// file or the whole new one, of several writers one wins whole, and who ends early (an error, a
+/// signal, a full disk) leaves the old file as it was.
+/// - A file that is there keeps its mode, a new one has what umask leaves of 0666. A link is
+/// followed, as Unix does, and keeps
 ///   pointing where it did; where the system forbids that (fs.protected_symlinks) it is refused.
-/// - What is there and no regular file (a pipe, a terminal, /dev/null) is written to as it stands, and so is standard
+/// - What is there and no regular file (a pipe, a terminal, /dev/null) is written to as it stands,
+/// and so is standard
 ///   output, which is what "-" means. Who stops reading those is no error: what follows is dropped.
 /// All throw InputError with the system's reason when the place cannot be written.
 class NewFile {

@@ -5,9 +5,10 @@
 
 namespace tracecast {
 
-/// Something that is done once, by whichever thread comes first; the others wait. What it throws reaches who came, and who
-/// comes next does it again. In the place of std::call_once, out of which nothing can be thrown in our binary: it goes
-/// through a function of the C library, and the unwinder there is not the one that is linked into the binary.
+/// Something that is done once, by whichever thread comes first; the others wait. What it throws
+/// reaches who came, and who comes next does it again. In the place of std::call_once, out of which
+/// nothing can be thrown in our binary: it goes through a function of the C library, and the
+/// unwinder there is not the one that is linked into the binary.
 class Once {
  public:
   template <class Do>

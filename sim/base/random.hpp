@@ -19,7 +19,8 @@ class Random {
   }
   /// Uniform in [0, 1), 53 bits.
   double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
-  /// Standard normal. Source: Box and Muller, "A note on the generation of random normal deviates", 1958.
+  /// Standard normal. Source: Box and Muller, "A note on the generation of random normal deviates",
+  /// 1958.
   double normal() {
     const double radius = std::sqrt(-2 * std::log(1 - uniform()));
     return radius * std::cos(2 * std::numbers::pi * uniform());

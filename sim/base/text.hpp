@@ -24,7 +24,8 @@ namespace tracecast {
 [[nodiscard]] std::optional<double> parse_double(std::string_view text);
 [[nodiscard]] std::optional<long long> parse_integer(std::string_view text);
 
-/// Number with three significant digits, no exponent: "0.0123", "12.3", "12300"; "-" where it is not finite.
+/// Number with three significant digits, no exponent: "0.0123", "12.3", "12300"; "-" where it is
+/// not finite.
 [[nodiscard]] std::string three_digits(double value);
 
 }  // namespace tracecast

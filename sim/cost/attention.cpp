@@ -24,9 +24,10 @@ double whole_tiles(std::int64_t count) {
   return std::ceil(exact / kSplitTile) * kSplitTile / exact;
 }
 
-/// Heads that no kernel but Triton's takes: TensorRT-LLM's for data-centre Blackwell lack those of 192, which both engines then leave to
-/// Triton. Sources: aiconfigurator, collector/sglang/collect_attn.py (use_triton_attention); vllm, v1/attention/backends/flashinfer.py,
-/// get_supported_head_sizes (64, 128, 256).
+/// Heads that no kernel but Triton's takes: TensorRT-LLM's for data-centre Blackwell lack those of
+/// 192, which both engines then leave to Triton. Sources: aiconfigurator,
+/// collector/sglang/collect_attn.py (use_triton_attention); vllm,
+/// v1/attention/backends/flashinfer.py, get_supported_head_sizes (64, 128, 256).
 bool is_left_to_triton(double width, MmaKind kind) {
   return kind == MmaKind::TensorMemory && width > 128 && width <= 192;
 }
@@ -35,7 +36,8 @@ bool is_triton_engine(std::optional<GemmEngine> engine) {
   return engine == GemmEngine::SgLang || engine == GemmEngine::Vllm;
 }
 
-/// SGLang runs Triton's on workstation boards of Blackwell throughout: collect_attn.py, sm_version >= 110.
+/// SGLang runs Triton's on workstation boards of Blackwell throughout: collect_attn.py, sm_version
+/// >= 110.
 bool is_triton_board(std::optional<GemmEngine> engine, const TensorBoard& board) {
   return engine == GemmEngine::SgLang && board.compute_capability >= kWorkstationBlackwell;
 }
@@ -78,7 +80,8 @@ Roofs estimate_attention(const Kernel& kernel, const AttentionWork& work,
 }
 
 bool is_triton(const PrefillWork& w, const TensorBoard& board) {
-  // Of latent prompts vLLM expands keys and values for FlashAttention; SGLang does so on data-centre Blackwell alone.
+  // Of latent prompts vLLM expands keys and values for FlashAttention; SGLang does so on
+  // data-centre Blackwell alone.
   if (w.latent)
     return w.absorbed && w.engine == GemmEngine::SgLang && board.kind == MmaKind::AsyncWarp;
   if (!is_triton_engine(w.engine)) return false;
@@ -87,18 +90,21 @@ bool is_triton(const PrefillWork& w, const TensorBoard& board) {
 
 bool is_triton(const DecodeWork& w, const TensorBoard& board) {
   if (!is_triton_engine(w.engine)) return false;
-  // Latent caches: FlashMLA and FlashAttention 3 are of Hopper, CUTLASS's and TensorRT-LLM's of data-centre Blackwell.
+  // Latent caches: FlashMLA and FlashAttention 3 are of Hopper, CUTLASS's and TensorRT-LLM's of
+  // data-centre Blackwell.
   if (w.latent) return board.kind == MmaKind::AsyncWarp;
   return is_left_to_triton(w.width, board.kind) || is_triton_board(w.engine, board);
 }
 
 std::optional<DecodeGrid> find_grid(const DecodeWork& w, const TensorBoard& board) {
-  // TensorRT-LLM's prompt kernel 64 x 32 x 576, heads as its rows, keys in one part: kernels/fmha_v2, for 8.x.
+  // TensorRT-LLM's prompt kernel 64 x 32 x 576, heads as its rows, keys in one part:
+  // kernels/fmha_v2, for 8.x.
   if (w.latent && w.engine == GemmEngine::TensorRtLlm && board.compute_capability / 10 == 8)
     return DecodeGrid{.rows = 64, .parts = 1};
   if (!is_triton(w, board)) return std::nullopt;
-  // BLOCK_H of triton_ops/decode_attention.py, which both engines have; parts: num_kv_splits of vllm, mla/triton_mla.py, its segments of
-  // triton_unified_attention.py; sglang, layers/attention/triton_backend.py, get_num_kv_splits_triton.
+  // BLOCK_H of triton_ops/decode_attention.py, which both engines have; parts: num_kv_splits of
+  // vllm, mla/triton_mla.py, its segments of triton_unified_attention.py; sglang,
+  // layers/attention/triton_backend.py, get_num_kv_splits_triton.
   constexpr double kRows = 16, kMostParts = 8;
   if (w.engine == GemmEngine::Vllm)
     return DecodeGrid{.rows = kRows, .parts = w.latent ? 4.0 : 16.0};
@@ -143,8 +149,9 @@ bool casts_inputs(const PrefillWork& w, const TensorBoard& board) {
 }
 
 bool casts_inputs(const DecodeWork& w, const TensorBoard& board) {
-  // Heads of 192 have values of 128, and FlashAttention 3 wants both as wide in 8 bits (sgl-kernel, tests/test_flash_attention.py); that kernels
-  // before it see to that is a CHOICE by rows: calls of one key are 10 us longer.
+  // Heads of 192 have values of 128, and FlashAttention 3 wants both as wide in 8 bits (sgl-kernel,
+  // tests/test_flash_attention.py); that kernels before it see to that is a CHOICE by rows: calls
+  // of one key are 10 us longer.
   if (!w.latent && w.fp8_cache && w.engine == GemmEngine::SgLang &&
       board.kind == MmaKind::WarpGroup && w.width > 128 && w.width <= 192)
     return true;

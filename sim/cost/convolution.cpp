@@ -12,8 +12,8 @@ namespace {
 
 double up_to_multiple(double value, double step) { return std::ceil(value / step) * step; }
 
-/// Whether a kernel adds each GEMM to the image's gradient as soon as it has it, instead of gathering what belongs
-/// to a pixel: cuDNN's CUDNN_CONVOLUTION_BWD_DATA_ALGO_0.
+/// Whether a kernel adds each GEMM to the image's gradient as soon as it has it, instead of
+/// gathering what belongs to a pixel: cuDNN's CUDNN_CONVOLUTION_BWD_DATA_ALGO_0.
 bool scatters(const Kernel& kernel) {
   return kernel.pass == Pass::BackwardData && kernel.algorithm == Algorithm::ImplicitGemm;
 }
@@ -51,13 +51,15 @@ TileProblem as_gemm(const ConvAttributes& s, Pass pass, bool scatters) {
   return t;
 }
 
-/// Blocks per SM among which cuDNN divides the pixels of a 1x1 filter's gradient. Source: data/kernels/conv.csv.gz,
-/// DeepBench's backward_filter of 8 and 16 images on six GPUs: from 2048 x 512 filters on, twice the pixels take 1.3 to 1.5
-/// times the time, and what does not grow is 60 to 80 bytes of DRAM traffic for each weight, the sums of some 8 slices.
+/// Blocks per SM among which cuDNN divides the pixels of a 1x1 filter's gradient. Source:
+/// data/kernels/conv.csv.gz, DeepBench's backward_filter of 8 and 16 images on six GPUs: from 2048
+/// x 512 filters on, twice the pixels take 1.3 to 1.5 times the time, and what does not grow is 60
+/// to 80 bytes of DRAM traffic for each weight, the sums of some 8 slices.
 constexpr double kPointwiseBlocks = 4;
 
-/// Taps of a filter that meet one cell of the image, of the cells that any meets. A stride divides the cells into
-/// classes of fewer and more taps; one kernel computes all of them with the taps of the largest.
+/// Taps of a filter that meet one cell of the image, of the cells that any meets. A stride divides
+/// the cells into classes of fewer and more taps; one kernel computes all of them with the taps of
+/// the largest.
 double taps_of_cell(std::int64_t filter, int stride) {
   return std::ceil(static_cast<double>(filter) / stride);
 }
@@ -66,10 +68,11 @@ double reached_share(std::int64_t filter, int stride) {
   return std::min(1.0, static_cast<double>(filter) / stride);
 }
 
-/// The same GEMM as tensor-core kernels compute it. The inner dimension is the channels of each tap of the filter in
-/// slices of 32 bytes (16 of 16 bits, 8 of tf32, 32 of 8 bits), the last one padded; the gradient of the image leaves
-/// out the cells that no tap reaches, and of the others the taps that meet the zeros between the outputs.
-/// Source: k of cuDNN's and CUTLASS's implicit-GEMM tiles, a slice never crosses taps; 5x5 filters of stride 2 in
+/// The same GEMM as tensor-core kernels compute it. The inner dimension is the channels of each tap
+/// of the filter in slices of 32 bytes (16 of 16 bits, 8 of tf32, 32 of 8 bits), the last one
+/// padded; the gradient of the image leaves out the cells that no tap reaches, and of the others
+/// the taps that meet the zeros between the outputs. Source: k of cuDNN's and CUTLASS's
+/// implicit-GEMM tiles, a slice never crosses taps; 5x5 filters of stride 2 in
 /// data/kernels/conv.csv.gz take 1.4 times the mean of 25/4 taps: the nine of the largest class.
 void fit_to_tensor_cores(TileProblem& t, const ConvAttributes& s, const Kernel& kernel) {
   if (kernel.pass == Pass::BackwardWeights) return;
@@ -83,9 +86,10 @@ void fit_to_tensor_cores(TileProblem& t, const ConvAttributes& s, const Kernel& 
   if (data) t.m *= reached_share(s.r, s.stride_h) * reached_share(s.s, s.stride_w);
 }
 
-/// Groups whose channels together fill a tile's edge are computed by one block, as a kernel for groups on tensor cores does; of an
-/// instruction, 16 rows by 8 columns by 16 deep, what lies between groups is lost. Source: names of cuDNN's kernels for
-/// groups of 8 channels, sm80_xmma_{fprop,dgrad,wgrad}_implicit_gemm_..._tilesize64x64x64_..._g8_tensor16x8x16.
+/// Groups whose channels together fill a tile's edge are computed by one block, as a kernel for
+/// groups on tensor cores does; of an instruction, 16 rows by 8 columns by 16 deep, what lies
+/// between groups is lost. Source: names of cuDNN's kernels for groups of 8 channels,
+/// sm80_xmma_{fprop,dgrad,wgrad}_implicit_gemm_..._tilesize64x64x64_..._g8_tensor16x8x16.
 void share_tiles(TileProblem& t, const ConvAttributes& s, Pass pass) {
   constexpr double kEdge = 64, kRows = 16;
   const double groups = static_cast<double>(s.groups);
@@ -115,8 +119,9 @@ double pass_factor(const Kernel& kernel, const ConvAttributes& s, const CostProf
   }
 }
 
-/// Outputs of a block of fused Winograd. The kernels' names say them in tiles of 2x2 outputs: tile228 is (2, 4, 16).
-/// A block of several images runs only where they divide the batch: 1600 of 1600 such launches in data/kernels/conv.csv.gz.
+/// Outputs of a block of fused Winograd. The kernels' names say them in tiles of 2x2 outputs:
+/// tile228 is (2, 4, 16). A block of several images runs only where they divide the batch: 1600 of
+/// 1600 such launches in data/kernels/conv.csv.gz.
 struct WinogradBlock {
   int images, height, width;
 };
@@ -133,24 +138,27 @@ std::span<const WinogradBlock> winograd_blocks(Architecture architecture, double
   return cudnn_version < 8 ? all.first(3) : all;
 }
 
-/// First cuDNN with the kernels that the efficiencies were fitted to; what came before loses `old_kernels`.
+/// First cuDNN with the kernels that the efficiencies were fitted to; what came before loses
+/// `old_kernels`.
 constexpr double kNewKernels = 6;
 double age_factor(const ConvWork& work, const ConvolutionParameters& p) {
   return work.cudnn_version < kNewKernels ? p.old_kernels : 1.0;
 }
 
-/// Columns of a group's GEMM in cuDNN 8.0 on Turing: its kernels for groups are the plain ones, whose tiles are this wide
-/// however few channels a group has. Source: published/e2e.csv, ResNeXt-101 and SE-ResNeXt-101 on T4 in TensorFlow 20.06, which
-/// take 3.6 ms an image more than in 20.03 in FP32 and 2.6 in half width (models/lowering/notes/0001).
+/// Columns of a group's GEMM in cuDNN 8.0 on Turing: its kernels for groups are the plain ones,
+/// whose tiles are this wide however few channels a group has. Source: published/e2e.csv,
+/// ResNeXt-101 and SE-ResNeXt-101 on T4 in TensorFlow 20.06, which take 3.6 ms an image more than
+/// in 20.03 in FP32 and 2.6 in half width (models/lowering/notes/0001).
 constexpr double kPlainColumns = 128, kPlainSince = 8.0, kPlainUntil = 8.1;
 bool has_plain_groups(const ConvWork& work, const GpuSpec& gpu) {
   return work.shape.groups > 1 && gpu.architecture == Architecture::Turing &&
          work.cudnn_version >= kPlainSince && work.cudnn_version < kPlainUntil;
 }
 
-/// What the tensor cores of Ampere give in the first library that had kernels for them, cuDNN 8.0. Source: published/core.csv,
-/// ResNet-50 and SSD by the same scripts on the same boards in a container of 2020 and in one of 2022: steps 1.05 to 1.18
-/// times as long on A100, A6000 and RTX 3090, 1.00 on V100; over the shares of convolutions 1.3, geometric mean of twelve pairs.
+/// What the tensor cores of Ampere give in the first library that had kernels for them, cuDNN 8.0.
+/// Source: published/core.csv, ResNet-50 and SSD by the same scripts on the same boards in a
+/// container of 2020 and in one of 2022: steps 1.05 to 1.18 times as long on A100, A6000 and RTX
+/// 3090, 1.00 on V100; over the shares of convolutions 1.3, geometric mean of twelve pairs.
 constexpr double kFirstOfAmpere = 0.77, kAfterFirst = 8.1;
 double first_of_generation(const ConvWork& work, const GpuSpec& gpu) {
   const bool is_first =
@@ -207,11 +215,13 @@ double of_pass(const RecordedParameters::DepthwisePasses& passes, Pass pass) {
   }
 }
 
-/// Taps of a depthwise pass, in those of a forward pass of stride 1. Frameworks run gradients in kernels of their own:
-/// for the data every cell of the image looks at every tap, whatever the stride, and divides to find its output; for the
-/// weights a block sums one tap over all outputs, each found by parallel layout and loaded again for each tap.
-/// cuDNN has kernels of its own for images that lie channels last; gradients of 32-bit weights run there as GEMMs of groups filled up,
-/// on tensor cores. Source: PyTorch 1.8, aten/src/ATen/native/cuda/DepthwiseConv2d.cu, for what is counted.
+/// Taps of a depthwise pass, in those of a forward pass of stride 1. Frameworks run gradients in
+/// kernels of their own: for the data every cell of the image looks at every tap, whatever the
+/// stride, and divides to find its output; for the weights a block sums one tap over all outputs,
+/// each found by parallel layout and loaded again for each tap. cuDNN has kernels of its own for
+/// images that lie channels last; gradients of 32-bit weights run there as GEMMs of groups filled
+/// up, on tensor cores. Source: PyTorch 1.8, aten/src/ATen/native/cuda/DepthwiseConv2d.cu, for what
+/// is counted.
 double direct_taps(const Kernel& kernel, const ConvWork& work, const RecordedParameters& p) {
   const ConvAttributes& s = work.shape;
   const double taps = kernel.flops.in_flop() / 2;
@@ -254,7 +264,8 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
     }
     case Algorithm::Fft:
     case Algorithm::FftTiling: {
-      // In and out of the frequency domain: every operand is written and read once more, as complex numbers.
+      // In and out of the frequency domain: every operand is written and read once more, as complex
+      // numbers.
       const double efficiency = issue_efficiency(gpu, p.spectra_issue, profile);
       return {Seconds(kernel.flops.in_flop() / (machine.arithmetic.in_si() * efficiency)),
               memory * 5.0, false};
@@ -287,7 +298,8 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
   const TileSet tensor_tiles = is_late ? TileSet::SmallTensorCore : TileSet::TensorCore;
   t.tiles = tensor_core ? tensor_tiles : weights ? TileSet::Gemm : TileSet::Convolution;
   if (weights && !tensor_core && s.r * s.s == 1) {
-    // maxwell_scudnn_128x64_stridedB_splitK and its like: sums of slices pass through memory however few would do.
+    // maxwell_scudnn_128x64_stridedB_splitK and its like: sums of slices pass through memory
+    // however few would do.
     t.tiles = TileSet::Convolution;
     t.blocks_per_sm = kPointwiseBlocks;
   }

@@ -11,11 +11,14 @@ namespace {
 
 constexpr double kLeastRows = 16, kKeyTile = 64, kWindowTile = 128;
 constexpr double kCallClock = 2e9;
-/// Bytes that an SM gets of L2 in a clock. Source: NVIDIA A100 whitepaper, "L2 cache": 5,120 bytes a clock for 80 SMs.
+/// Bytes that an SM gets of L2 in a clock. Source: NVIDIA A100 whitepaper, "L2 cache": 5,120 bytes
+/// a clock for 80 SMs.
 constexpr double kFromL2 = 64;
-/// Queries of a group that TensorRT-LLM's grouped kernels hold. Source: data/modern/README.md, factors for some head ratios.
+/// Queries of a group that TensorRT-LLM's grouped kernels hold. Source: data/modern/README.md,
+/// factors for some head ratios.
 constexpr double kLargestGroup = 32;
-/// Shared memory of a block that holds 64 queries and two pairs of tiles of 64 keys and values, of width 128 in 16 bits.
+/// Shared memory of a block that holds 64 queries and two pairs of tiles of 64 keys and values, of
+/// width 128 in 16 bits.
 constexpr double kBlockKib = (64 + 2 * 2 * 64) * 128 * 2 / 1024.0;
 
 /// Factors of an engine by generation and format; 1 without one.
@@ -30,31 +33,35 @@ bool by_single_kernels(const DecodeWork& w) {
 }
 
 /// FlashAttention 2, which vLLM runs over 16-bit caches before Hopper.
-/// Source: Dao-AILab/flash-attention, csrc/flash_attn/flash_api.cpp, seqlenq_ngroups_swapped: the queries of a group become the
-/// rows of a block, copied there and back, unless there is a window.
+/// Source: Dao-AILab/flash-attention, csrc/flash_attn/flash_api.cpp, seqlenq_ngroups_swapped: the
+/// queries of a group become the rows of a block, copied there and back, unless there is a window.
 bool is_flash_attention_2(const DecodeWork& w, std::size_t kind) {
   return w.engine == GemmEngine::Vllm && kind == 0 && !w.fp8_cache && !w.latent;
 }
 
-/// Whether queries are the rows of warp groups' instructions: in FlashAttention 3, which vLLM and SGLang run on Hopper, and FlashMLA, which
-/// TensorRT-LLM runs there too. Others take instructions of warps, or communication operands. Over an 8-bit cache these compute in 8 bits.
-/// Sources: flash-attention, hopper/tile_size.h and flash_api.cpp (types of queries and keys are one); FlashMLA, blocks of 64 rows.
+/// Whether queries are the rows of warp groups' instructions: in FlashAttention 3, which vLLM and
+/// SGLang run on Hopper, and FlashMLA, which TensorRT-LLM runs there too. Others take instructions
+/// of warps, or communication operands. Over an 8-bit cache these compute in 8 bits. Sources:
+/// flash-attention, hopper/tile_size.h and flash_api.cpp (types of queries and keys are one);
+/// FlashMLA, blocks of 64 rows.
 bool is_by_warp_groups(const DecodeWork& w, const TensorBoard& board) {
   return board.kind == MmaKind::WarpGroup && w.engine && !is_triton(w, board) &&
          (w.latent || w.engine != GemmEngine::TensorRtLlm);
 }
 
-/// Rows that queries of a head of keys fill there. Sources: flash-attention, hopper/tile_size.h, tile_size_fwd_sm90: 192 where heads are 64 wide,
-/// else 128, 64 over latent caches; FlashMLA, csrc: 64.
+/// Rows that queries of a head of keys fill there. Sources: flash-attention, hopper/tile_size.h,
+/// tile_size_fwd_sm90: 192 where heads are 64 wide, else 128, 64 over latent caches; FlashMLA,
+/// csrc: 64.
 double rows_of_warp_groups(const DecodeWork& w) {
   if (w.latent) return 64;
   return w.width <= 64 ? 192 : 128;
 }
 
-/// TensorRT-LLM's kernels before data-centre Blackwell. By lanes: its old one, a block for each head of queries. By warps: XQA with Ampere's
-/// instructions, 256 threads of 251 to 255 registers, so one block on an SM, of 79,488 bytes. By groups: XQA with Hopper's, over 8-bit caches.
-/// Sources: TensorRT-LLM, decoderXQAImplJIT/kernelUtils.cpp (supportConfigCommon: no XQA for single heads; groups of 32 at most; supportConfigQGMMA);
-/// kernels/xqa/mha.cu, its launch bounds.
+/// TensorRT-LLM's kernels before data-centre Blackwell. By lanes: its old one, a block for each
+/// head of queries. By warps: XQA with Ampere's instructions, 256 threads of 251 to 255 registers,
+/// so one block on an SM, of 79,488 bytes. By groups: XQA with Hopper's, over 8-bit caches.
+/// Sources: TensorRT-LLM, decoderXQAImplJIT/kernelUtils.cpp (supportConfigCommon: no XQA for single
+/// heads; groups of 32 at most; supportConfigQGMMA); kernels/xqa/mha.cu, its launch bounds.
 enum class XqaKernel { None, ByLanes, ByWarps, ByGroups };
 
 XqaKernel xqa_kernel(const DecodeWork& w, const TensorBoard& board) {
@@ -112,16 +119,19 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
   const XqaKernel xqa = xqa_kernel(w, board);
   const bool by_lanes = single || xqa == XqaKernel::ByLanes;
   const bool by_warps = xqa == XqaKernel::ByWarps;
-  // CHOICE by rows of L40S: over an 8-bit cache that kernel leaves all keys of a sequence to one block, and takes 62 keys of 128 values a us
-  // however many blocks there are. That TensorRT-LLM does not split some: data/modern/README.md.
+  // CHOICE by rows of L40S: over an 8-bit cache that kernel leaves all keys of a sequence to one
+  // block, and takes 62 keys of 128 values a us however many blocks there are. That TensorRT-LLM
+  // does not split some: data/modern/README.md.
   const bool one_part = by_warps && w.fp8_cache;
   const bool swaps = is_flash_attention_2(w, k) && group > 1;
   const bool apart = swaps && w.window > 0;
   const std::optional<DecodeGrid> grid = find_grid(w, board);
   const bool triton_single = w.latent && group == 1 && is_triton(w, board);
   const double slower = std::pow(kCallClock / clock, p.clock_exponent);
-  // Blocks that an SM holds at once, and the buffers that it fills: of two blocks, or as much as there is. FlashAttention 3 takes the whole SM: 64,512
-  // of its 65,536 registers (128 threads of 24, 256 of 240), 160 KiB and more of tiles. Source: flash-attention, hopper/flash_fwd_kernel_sm90.h.
+  // Blocks that an SM holds at once, and the buffers that it fills: of two blocks, or as much as
+  // there is. FlashAttention 3 takes the whole SM: 64,512 of its 65,536 registers (128 threads of
+  // 24, 256 of 240), 160 KiB and more of tiles. Source: flash-attention,
+  // hopper/flash_fwd_kernel_sm90.h.
   const bool whole = w.latent || by_groups;
   const double residents =
       whole || by_warps ? 1 : std::max(1.0, std::floor(board.shared_kib / kBlockKib));
@@ -152,7 +162,8 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
                       : apart ? kLeastRows
                       : grid  ? grid->rows
                               : std::ceil(group / least) * least;
-  // The kernel for single heads multiplies as it reads, without buffers: values a clock, and blocks as many as an SM's threads allow.
+  // The kernel for single heads multiplies as it reads, without buffers: values a clock, and blocks
+  // as many as an SM's threads allow.
   const double single_stream = kFromL2 * clock * cache_bytes / 2 / (p.ungrouped * x.single);
   const double alone = triton_single ? p.triton_single[static_cast<std::size_t>(*w.engine)] : 1;
   const double block =
@@ -193,8 +204,8 @@ CallEstimate estimate_decode(const DecodeWork& w, const TensorBoard& board,
   // One sequence, or one head of keys, is regrouped without a copy.
   const double copies = swaps && !apart && w.batch > 1 && w.kv_heads > 1 ? p.copy_us : 0;
   const double casts = casts_inputs(w, board) ? p.cast_us : 0;
-  // XQA of Hopper's instructions embeds positions and writes the cache, for which the others have a kernel before them.
-  // Source: TensorRT-LLM, decoderXQAImplJIT.cpp, applyRoPEInXqaKernel.
+  // XQA of Hopper's instructions embeds positions and writes the cache, for which the others have a
+  // kernel before them. Source: TensorRT-LLM, decoderXQAImplJIT.cpp, applyRoPEInXqaKernel.
   const double embedded = xqa == XqaKernel::ByGroups ? p.embed_us : 0;
   const double kernels = x.call_us * x.call * single_call;
   const double call =

@@ -10,18 +10,19 @@ namespace {
 
 constexpr int kAda = 89;
 
-/// Source: NVIDIA/TensorRT-LLM, cutlass_kernels/cutlass_heuristic.cpp, get_candidate_tiles: WeightOnly of Turing and later. The plug-in of
-/// 8-bit and 4-bit weights times all of them.
+/// Source: NVIDIA/TensorRT-LLM, cutlass_kernels/cutlass_heuristic.cpp, get_candidate_tiles:
+/// WeightOnly of Turing and later. The plug-in of 8-bit and 4-bit weights times all of them.
 constexpr std::array<GemmTile, 5> kWeightOnlyTiles = {
     {{128, 128}, {64, 128}, {32, 128}, {16, 256}, {16, 128}}};
-/// Up to four tokens its SmoothQuant plug-in takes a kernel of vectors on CUDA cores, whose blocks hold a few features and divide k among their
-/// threads. Source: the same, kernels/weightOnlyBatchedGemv, int8SQ. Eight features: a guess. The plug-in of narrow weights has such kernels, too,
-/// which the tables contradict (A100's 4-bit weights 15.0 % for 12.5).
+/// Up to four tokens its SmoothQuant plug-in takes a kernel of vectors on CUDA cores, whose blocks
+/// hold a few features and divide k among their threads. Source: the same,
+/// kernels/weightOnlyBatchedGemv, int8SQ. Eight features: a guess. The plug-in of narrow weights
+/// has such kernels, too, which the tables contradict (A100's 4-bit weights 15.0 % for 12.5).
 constexpr double kMostVectorTokens = 4;
 constexpr std::array<GemmTile, 1> kVectorTile = {{{4, 8}}};
 
-/// Source: the same repository, fp4_gemm/nvfp4_nvfp4_gemm_template_sm100.h: 128 tokens an SM at least; the first is the
-/// default (thop/fp4Gemm.cpp, getDefaultGemmConfig).
+/// Source: the same repository, fp4_gemm/nvfp4_nvfp4_gemm_template_sm100.h: 128 tokens an SM at
+/// least; the first is the default (thop/fp4Gemm.cpp, getDefaultGemmConfig).
 constexpr std::array<GemmTile, 3> kFoursTiles = {{{128, 256}, {128, 128}, {128, 64}}};
 
 /// A tile that a span may point to.
@@ -31,8 +32,9 @@ constexpr std::array<GemmTile, 1> kOnly = {{{.m = kM, .n = kN}}};
 template <int kM, int kN, int kClusterM, int kClusterN>
 constexpr std::array<GemmTile, 1> kClusters = {
     {{.m = kM, .n = kN, .cluster_m = kClusterM, .cluster_n = kClusterN}}};
-/// The same where an instruction lies over two of the cluster's SMs, each with its own rows and half of the columns: rows are tokens where the
-/// cluster is even along them, else features. Source: CUTLASS, sm100 collective builder, and PTX ISA, tcgen05.mma.cta_group::2.
+/// The same where an instruction lies over two of the cluster's SMs, each with its own rows and
+/// half of the columns: rows are tokens where the cluster is even along them, else features.
+/// Source: CUTLASS, sm100 collective builder, and PTX ISA, tcgen05.mma.cta_group::2.
 template <int kM, int kN, int kClusterM, int kClusterN>
 constexpr std::array<GemmTile, 1> kPairs = {{{.m = kM,
                                               .n = kN,
@@ -44,8 +46,8 @@ constexpr std::array<GemmTile, 1> kPairs = {{{.m = kM,
 /// Up to so many tokens and features vLLM has tiles of 16 tokens on Ada.
 constexpr double kFewTokensOnAda = 16, kFewFeaturesOnAda = 16384;
 
-/// Source: vLLM, csrc/quantization/cutlass_w8a8, scaled_mm_c2x_sm89_fp8_dispatch.cuh; powers of two of features and tokens, from 16 on, in earlier
-/// versions from 32 on.
+/// Source: vLLM, csrc/quantization/cutlass_w8a8, scaled_mm_c2x_sm89_fp8_dispatch.cuh; powers of two
+/// of features and tokens, from 16 on, in earlier versions from 32 on.
 std::span<const GemmTile> vllm_on_ada(double m, double n) {
   if (m <= kFewTokensOnAda && n <= kFewFeaturesOnAda)
     return n <= 8192 ? kOnly<16, 64> : kOnly<16, 128>;
@@ -63,8 +65,8 @@ std::span<const GemmTile> vllm_on_workstations(double m) {
   return m <= 256 ? kOnly<64, 64> : kOnly<128, 128>;
 }
 
-/// Source: the same, scaled_mm_sm90_fp8_dispatch.cuh and its like for sm100, whose tiles of 128 and 256 rows lie over two SMs; up to 64
-/// tokens the rows are features.
+/// Source: the same, scaled_mm_sm90_fp8_dispatch.cuh and its like for sm100, whose tiles of 128 and
+/// 256 rows lie over two SMs; up to 64 tokens the rows are features.
 std::span<const GemmTile> vllm_tiles(double m, double n, MmaKind kind, int compute_capability) {
   if (compute_capability >= kWorkstationBlackwell) return vllm_on_workstations(m);
   if (kind == MmaKind::AsyncWarp) return vllm_on_ada(m, n);
@@ -88,7 +90,8 @@ std::span<const GemmTile> sglang_on_ada(double m, double n) {
   return kOnly<128, 128>;
 }
 
-/// Source: the same file, sm90_fp8_dispatch_shape, sm100_fp8_dispatch_bias and sm120_fp8_dispatch_bias.
+/// Source: the same file, sm90_fp8_dispatch_shape, sm100_fp8_dispatch_bias and
+/// sm120_fp8_dispatch_bias.
 std::span<const GemmTile> sglang_tiles(double m, double n, MmaKind kind, int compute_capability) {
   if (compute_capability >= kWorkstationBlackwell) return kOnly<128, 128>;
   if (kind == MmaKind::AsyncWarp) return sglang_on_ada(m, n);
@@ -103,8 +106,9 @@ std::span<const GemmTile> sglang_tiles(double m, double n, MmaKind kind, int com
   return m <= 256 ? kPairs<64, 128, 2, 1> : kPairs<128, 128, 2, 2>;
 }
 
-/// DeepGEMM's of early 2025 on Hopper, from which TensorRT-LLM has its kernels of floats with scales by block: as many features as waste least of
-/// the last wave. Source: deepseek-ai/DeepGEMM, deep_gemm/jit_kernels/gemm.py, get_best_configs. SGLang's later ones choose tokens freely.
+/// DeepGEMM's of early 2025 on Hopper, from which TensorRT-LLM has its kernels of floats with
+/// scales by block: as many features as waste least of the last wave. Source: deepseek-ai/DeepGEMM,
+/// deep_gemm/jit_kernels/gemm.py, get_best_configs. SGLang's later ones choose tokens freely.
 constexpr std::array<GemmTile, 4> kFewTokensByBlocks = {{{64, 128}, {64, 96}, {64, 64}, {64, 32}}};
 constexpr std::array<GemmTile, 5> kTokensByBlocks = {
     {{128, 160}, {128, 128}, {128, 96}, {128, 64}, {128, 32}}};
@@ -121,7 +125,8 @@ bool is_scaled_fp8(GemmFormat format) {
 
 std::span<const GemmTile> engine_tiles(const TensorGemm& gemm, MmaKind kind,
                                        int compute_capability) {
-  // CHOICE by PipeWeave's rows of H100: up to 132 tiles of 128 x 128 take as long as one, whatever m and n, and go with k alone.
+  // CHOICE by PipeWeave's rows of H100: up to 132 tiles of 128 x 128 take as long as one, whatever
+  // m and n, and go with k alone.
   if (!gemm.engine && gemm.is_untuned && is_scaled_fp8(gemm.format) && kind == MmaKind::WarpGroup) {
     return kOnly<128, 128>;
   }

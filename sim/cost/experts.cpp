@@ -22,17 +22,20 @@ bool is_whole(ExpertFormat format) {
          format == ExpertFormat::Fp4WeightsFp8;
 }
 
-/// Bytes of a weight as an engine keeps it: SGLang widens mxfp4 to 16 bits when it loads a network where neither of its kernels for it runs.
-/// Source: its quantization/mxfp4.py, process_weights_after_loading. CHOICE: that this is so before Hopper, by rows of L40S (notes/0006).
-/// Blackwell's workstation boards run Triton's or Marlin's kernels over 4 bits: arg_groups, moe_runner_backend of GPT-OSS.
+/// Bytes of a weight as an engine keeps it: SGLang widens mxfp4 to 16 bits when it loads a network
+/// where neither of its kernels for it runs. Source: its quantization/mxfp4.py,
+/// process_weights_after_loading. CHOICE: that this is so before Hopper, by rows of L40S
+/// (notes/0006). Blackwell's workstation boards run Triton's or Marlin's kernels over 4 bits:
+/// arg_groups, moe_runner_backend of GPT-OSS.
 double kept_weight_bytes(const ExpertsWork& work, int compute_capability) {
   const bool is_upcast = work.engine == GemmEngine::SgLang &&
                          work.format == ExpertFormat::Fp4Weights && compute_capability < 90;
   return expert_weight_bytes(is_upcast ? ExpertFormat::Half : work.format);
 }
 
-/// Marlin's kernels for 4-bit integers, which SGLang and vLLM run on every board, are of Ampere's instructions (mma.sync, cp.async).
-/// Source: vllm, csrc/moe/marlin_moe_wna16; sglang, sgl-kernel/csrc/moe/marlin_moe_wna16, the same.
+/// Marlin's kernels for 4-bit integers, which SGLang and vLLM run on every board, are of Ampere's
+/// instructions (mma.sync, cp.async). Source: vllm, csrc/moe/marlin_moe_wna16; sglang,
+/// sgl-kernel/csrc/moe/marlin_moe_wna16, the same.
 bool is_marlin(const ExpertsWork& work) {
   return work.format == ExpertFormat::Int4Weights &&
          (work.engine == GemmEngine::SgLang || work.engine == GemmEngine::Vllm);
@@ -52,7 +55,8 @@ class Experts {
     const auto at = [&](const ByEngineKindExperts& factors) {
       return work.engine ? factors.values[static_cast<std::size_t>(*work.engine)][k][f] : 1.0;
     };
-    // Of the instructions, where these are older than the board: their generation's factors, and their share of its tensor cores.
+    // Of the instructions, where these are older than the board: their generation's factors, and
+    // their share of its tensor cores.
     const MmaKind kind = is_marlin(work) ? std::min(board.kind, MmaKind::AsyncWarp) : board.kind;
     const std::size_t own = engine_kind(kind);
     const double older = std::pow(profile.tensor_gemm.warp_share,

@@ -7,8 +7,8 @@
 
 namespace tracecast::cost {
 
-/// Time of a kernel without work: blocks are handed out, a chain of dependent instructions finds what a thread has to do,
-/// and the last block ends.
+/// Time of a kernel without work: blocks are handed out, a chain of dependent instructions finds
+/// what a thread has to do, and the last block ends.
 ///   fill = fill_us + fill_latencies * latency of the generation / clock
 /// The clock is that of kernels which leave power to spare. Source: notes/0001.
 [[nodiscard]] inline Seconds fill_time(const SustainedGpu& machine, const GpuSpec& gpu,

@@ -34,8 +34,9 @@ struct Tiling {
   double heads, rows, blocks, tiles, most, filled;
 };
 
-/// Whether a block takes queries of several heads that share keys. TensorRT-LLM's kernels do not, and SGLang runs those from Blackwell on;
-/// vLLM's do where they are of Hopper's (FlashAttention 3); its single tokens are decoded. CHOICE by rows of four boards: notes/0006.
+/// Whether a block takes queries of several heads that share keys. TensorRT-LLM's kernels do not,
+/// and SGLang runs those from Blackwell on; vLLM's do where they are of Hopper's (FlashAttention
+/// 3); its single tokens are decoded. CHOICE by rows of four boards: notes/0006.
 bool packs_groups(std::optional<GemmEngine> engine, MmaKind kind) {
   if (engine == GemmEngine::TensorRtLlm) return false;
   if (engine == GemmEngine::SgLang) return kind != MmaKind::TensorMemory;
@@ -46,15 +47,18 @@ bool packs_groups(std::optional<GemmEngine> engine, MmaKind kind) {
 /// Whose rows FlashAttention 2 was fitted to: vLLM runs it on Ampere (vllm-flash-attn).
 constexpr GemmEngine kFlashAttention2 = GemmEngine::Vllm;
 
-/// Whose figures the kernel has. Without an engine's call around it, Ampere's instructions: FlashAttention 2, which PyTorch and training programs
-/// run. Later ones: what engines have in common. CHOICE in view of llm-foundry's rows: notes/0006.
+/// Whose figures the kernel has. Without an engine's call around it, Ampere's instructions:
+/// FlashAttention 2, which PyTorch and training programs run. Later ones: what engines have in
+/// common. CHOICE in view of llm-foundry's rows: notes/0006.
 std::optional<GemmEngine> figures_of(const PrefillWork& w, MmaKind kind) {
   if (w.engine || w.latent || kind != MmaKind::AsyncWarp) return w.engine;
   return kFlashAttention2;
 }
 
-/// Whether a kernel passes over all keys, whatever the window, and masks them: SGLang's in Triton do (is_triton). That windows of narrow heads
-/// before Hopper and of wide ones on Hopper are Triton's, too, is a CHOICE by rows: they take as long with a window of 128 as without (notes/0006).
+/// Whether a kernel passes over all keys, whatever the window, and masks them: SGLang's in Triton
+/// do (is_triton). That windows of narrow heads before Hopper and of wide ones on Hopper are
+/// Triton's, too, is a CHOICE by rows: they take as long with a window of 128 as without
+/// (notes/0006).
 bool masks_windows(const PrefillWork& w, const TensorBoard& board) {
   if (w.engine != GemmEngine::SgLang || !(w.window > 0)) return false;
   if (is_triton(w, board)) return true;

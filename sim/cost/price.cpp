@@ -49,8 +49,8 @@ Roofs estimate_matrix(const Kernel& kernel, const MatrixWork& work, const Sustai
   t.result_bytes = t.batch * t.m * t.n * 4.0;
   t.most_slices = work.batch == 1 ? kMostSlices : 1;
   if (in_convolution) {
-    // An im2col matrix's GEMM: long slices, and never as a matrix times a vector. Source: single images in
-    // data/kernels/conv_cudnn_algos.csv.gz, 490 us at k = 1024, 825 us at 4608 (K80).
+    // An im2col matrix's GEMM: long slices, and never as a matrix times a vector. Source: single
+    // images in data/kernels/conv_cudnn_algos.csv.gz, 490 us at k = 1024, 825 us at 4608 (K80).
     constexpr double kSlice = 1024;
     t.most_slices = std::min(t.most_slices, std::max(1, static_cast<int>(t.k / kSlice)));
     t.may_be_vectors = false;
@@ -129,7 +129,8 @@ Basis call_basis(CostForm form, const GpuSpec& gpu, const CostProfile& profile) 
                                                                            : Basis::Spec;
 }
 
-/// Attention of a network on the tensor cores of GPUs that inference engines know: the library's kernel, without calls around it.
+/// Attention of a network on the tensor cores of GPUs that inference engines know: the library's
+/// kernel, without calls around it.
 std::optional<Work> as_call(const Kernel& kernel, const AttentionWork& work, const GpuSpec& gpu) {
   const bool is_wide = kernel.math == Precision::Tf32;
   if (kernel.unit != MathUnit::TensorCore || is_wide || mma_kind(gpu) == MmaKind::Warp)

@@ -44,7 +44,8 @@ Roofs estimate_gemm(const Step& s, double m, double n, double k) {
       tensor_core ? gemm_efficiency(s.gpu, s.profile) : library_efficiency(s.gpu, s.profile);
   t.traffic_bytes = weights * miss;
   t.result_bytes = s.cells() * m * n * 4.0;
-  // Kepler's kernels for a few rows neither split the inner dimension nor spare the rows that a tile lacks: notes/0003.
+  // Kepler's kernels for a few rows neither split the inner dimension nor spare the rows that a
+  // tile lacks: notes/0003.
   const bool is_rigid = s.gpu.architecture == Architecture::Kepler && m > 1;
   t.most_slices = s.work.may_split_k && !is_rigid ? kMostSlices : 1;
   t.may_be_vectors = !is_rigid;

@@ -36,16 +36,17 @@ double resident_blocks(double threads, const SustainedGpu& machine, const GpuSpe
   return machine.sm_count * per_sm;
 }
 
-/// Operations of random numbers: what is beyond a row's own (a softmax has 16 an element, a layer norm no more) comes of nothing else in
-/// a row, and is on 32-bit integers.
+/// Operations of random numbers: what is beyond a row's own (a softmax has 16 an element, a layer
+/// norm no more) comes of nothing else in a row, and is on 32-bit integers.
 double integer_operations(const Kernel& kernel, const ReductionWork& work) {
   constexpr double kOfRows = 24;
   const double elements = static_cast<double>(work.rows) * static_cast<double>(work.cols);
   return std::max(0.0, kernel.flops.in_flop() - kOfRows * elements);
 }
 
-/// Of 32-bit integers, GEMMs among them, an SM gives in a cycle from Volta on; Pascal multiplies in several instructions. Source: CUDA C++
-/// Programming Guide, Throughput of Native Arithmetic Instructions.
+/// Of 32-bit integers, GEMMs among them, an SM gives in a cycle from Volta on; Pascal multiplies in
+/// several instructions. Source: CUDA C++ Programming Guide, Throughput of Native Arithmetic
+/// Instructions.
 constexpr double kIntegersPerCycle = 64;
 
 Roofs contiguous_rows(const Kernel& kernel, const ReductionWork& work, const Traffic& bytes,
@@ -83,12 +84,14 @@ Roofs strided_rows(const Traffic& bytes, const ReductionWork& work, double row_b
   Roofs roofs;
   roofs.memory =
       memory_time(bytes, rows * row_bytes, p.l2_share, machine.stream.in_si(), machine, p);
-  // Two operands and their sums leave a block of the backward pass fewer loads in flight. Source: ResNet-50's batch norms
-  // in data/traces/kineto (V100): 64 blocks draw 620 to 690 GB/s forward, 540 to 560 backward, 256 of them 760.
+  // Two operands and their sums leave a block of the backward pass fewer loads in flight. Source:
+  // ResNet-50's batch norms in data/traces/kineto (V100): 64 blocks draw 620 to 690 GB/s forward,
+  // 540 to 560 backward, 256 of them 760.
   constexpr double kBackward = 0.6;
   const double turns = std::max(1.0, rows / resident_blocks(threads, machine, gpu));
-  // What a thread waits for a load that it needs at once. Source: traces/recordings, ResNet-50 in bf16 on H200: blocks of
-  // 512 threads, 64 to 256 of them, take 0.36 to 0.49 us per turn through them, forward and backward alike.
+  // What a thread waits for a load that it needs at once. Source: traces/recordings, ResNet-50 in
+  // bf16 on H200: blocks of 512 threads, 64 to 256 of them, take 0.36 to 0.49 us per turn through
+  // them, forward and backward alike.
   constexpr double kWaitCycles = 800;
   const double element = row_bytes / static_cast<double>(work.cols);
   const double per_clock =

@@ -22,8 +22,8 @@ struct Roofs {
   return high * std::cbrt(x * x * x + y * y * y + z * z * z);
 }
 
-/// ((a^3 + b^3)^(p/3) + c^p)^(1/p), of what is not negative and p of at least 1: c hides behind a and b the better, the greater p. At 3
-/// cube_root_sum().
+/// ((a^3 + b^3)^(p/3) + c^p)^(1/p), of what is not negative and p of at least 1: c hides behind a
+/// and b the better, the greater p. At 3 cube_root_sum().
 [[nodiscard]] inline double overlapped(double a, double b, double c, double p) {
   if (p == 3) return cube_root_sum(a, b, c);
   const double body = cube_root_sum(a, b, 0);
@@ -32,8 +32,9 @@ struct Roofs {
   return high * std::pow(1 + std::pow(std::min(body, c) / high, p), 1 / p);
 }
 
-/// Two limits of one path, which bytes pass one after the other - what blocks draw and what memory gives: the slower sets the pace,
-/// and little is lost where they meet. (a^8 + b^8)^(1/8), of what is not negative.
+/// Two limits of one path, which bytes pass one after the other - what blocks draw and what memory
+/// gives: the slower sets the pace, and little is lost where they meet. (a^8 + b^8)^(1/8), of what
+/// is not negative.
 [[nodiscard]] inline double slower_of(double a, double b) {
   const double high = std::max(a, b);
   if (high <= 0) return 0;
@@ -42,8 +43,9 @@ struct Roofs {
   return high * std::sqrt(std::sqrt(std::sqrt(1 + fourth * fourth)));
 }
 
-/// Both roofs together: (compute^3 + memory^3)^(1/3), a soft maximum that charges 26 % where they meet.
-/// Guess: exponent 3; fits of it on data gave 2.8 (COST_MODEL.md 2.2), too flat to tell from 3.
+/// Both roofs together: (compute^3 + memory^3)^(1/3), a soft maximum that charges 26 % where they
+/// meet. Guess: exponent 3; fits of it on data gave 2.8 (COST_MODEL.md 2.2), too flat to tell
+/// from 3.
 [[nodiscard]] inline Seconds combine(const Roofs& roofs) {
   const double c = roofs.compute.in_s();
   const double m = roofs.memory.in_s();

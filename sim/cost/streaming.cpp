@@ -12,8 +12,8 @@ namespace {
 double cycles_per_element(const Kernel& kernel, const StreamWork& work, const GpuSpec& gpu,
                           const CostProfile& profile) {
   constexpr double kWarp = 32;
-  // What a window costs besides its cells: its place, its bounds, the result. Source: data/kernels/pooling.csv, windows
-  // of 4 cells against those of 9.
+  // What a window costs besides its cells: its place, its bounds, the result. Source:
+  // data/kernels/pooling.csv, windows of 4 cells against those of 9.
   constexpr double kWindowInCells = 2.5;
   const MemoryParameters& p = profile.memory;
   const double issued = kWarp * std::max(1, gpu.warp_schedulers_per_sm);

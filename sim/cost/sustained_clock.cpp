@@ -71,7 +71,8 @@ SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
   const bool is_set = gpu.set_clock > Hertz(0);
   const double free = free_clock(gpu, profile) / gpu.boost_clock;
   const double start = is_set ? gpu.set_clock / gpu.boost_clock : free;
-  // A limit below the active-idle power leaves a crawl, which the lowest clock of a power limit bounds further on.
+  // A limit below the active-idle power leaves a crawl, which the lowest clock of a power limit
+  // bounds further on.
   const Watts left = max(gpu.tdp - active_idle_power(gpu, profile), gpu.tdp * 0.01);
   const double power = left.in_w() / (fp32.in_tflop_per_s() * start) / (gpu.process_nm / 16.0);
   const double throttle =
@@ -99,7 +100,8 @@ SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
   result.stream = gpu.effective_bandwidth() * (dram_efficiency(gpu, profile) * board.bandwidth);
   result.l2 = BytesPerSecond(profile.memory.l2_bytes_per_clock * result.sm_count *
                              default_clock(gpu).in_si() * (start / free));
-  // A100 and H100 keep data twice: each half of L2 serves its own SMs. Source: NVIDIA A100 whitepaper, "L2 cache".
+  // A100 and H100 keep data twice: each half of L2 serves its own SMs. Source: NVIDIA A100
+  // whitepaper, "L2 cache".
   const bool halves = gpu.compute_capability == 80 || gpu.compute_capability == 90;
   result.l2_bytes = gpu.l2.in_bytes() * (halves ? 0.5 : 1.0);
   return result;

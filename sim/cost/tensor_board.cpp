@@ -9,9 +9,10 @@
 namespace tracecast::cost {
 namespace {
 
-/// Operations of 16 bits that whole tensor cores of an SM do in a clock; 0: not known. Sources: NVIDIA's architecture whitepapers: V100 and
-/// T4 8 tensor cores of 64 multiply-adds, A100 4 of 256, GA102 and AD102 4 of 128, H100 4 of 512; Blackwell's brief: B200 4 of 1,024;
-/// RTX Blackwell's: 4 of 128.
+/// Operations of 16 bits that whole tensor cores of an SM do in a clock; 0: not known. Sources:
+/// NVIDIA's architecture whitepapers: V100 and T4 8 tensor cores of 64 multiply-adds, A100 4 of
+/// 256, GA102 and AD102 4 of 128, H100 4 of 512; Blackwell's brief: B200 4 of 1,024; RTX
+/// Blackwell's: 4 of 128.
 double whole_operations(int compute_capability) {
   switch (compute_capability / 10) {
     case 7:
@@ -43,8 +44,8 @@ double by_width(Precision math) {
   }
 }
 
-/// Whole tensor cores over what a spec states, as far as its clock explains it: data sheets print peaks at clocks of their own, from a tenth below the
-/// boost clock of a spec to a tenth above.
+/// Whole tensor cores over what a spec states, as far as its clock explains it: data sheets print
+/// peaks at clocks of their own, from a tenth below the boost clock of a spec to a tenth above.
 constexpr double kStatedBelow = 1.1, kStatedAbove = 0.9;
 /// Share of its peak that the best kernel reaches.
 constexpr double kFullShare = 0.97;
@@ -116,8 +117,8 @@ Seconds TensorBoard::library_gemm(double batch, double m, double n, double k) co
 }
 
 double TensorBoard::softmax_cycles(double softmax) const {
-  // CUDA C++ Programming Guide, Throughput of Native Arithmetic Instructions: 16 from 7.5 on. NVIDIA's technical blog, Inside NVIDIA
-  // Blackwell Ultra: twice the exponentials.
+  // CUDA C++ Programming Guide, Throughput of Native Arithmetic Instructions: 16 from 7.5 on.
+  // NVIDIA's technical blog, Inside NVIDIA Blackwell Ultra: twice the exponentials.
   constexpr double kUnits = 16;
   const double exponentials = compute_capability == 103 ? 2 * kUnits : kUnits;
   return std::min(softmax, 1.0) / exponentials + std::max(softmax - 1, 0.0) / kUnits;

@@ -16,26 +16,32 @@ constexpr double kStartClock = 2e9;  // of tensor_gemm.start_us
 constexpr double kPartialBytes = 4;
 /// Slices of k shorter than this are not offered.
 constexpr double kShortestSlice = 128;
-/// Most slices of k that TensorRT-LLM's weight-only kernels offer. Source: TensorRT-LLM, cutlass_kernels/fpA_intB_gemm, SPLIT_K_LIMIT.
+/// Most slices of k that TensorRT-LLM's weight-only kernels offer. Source: TensorRT-LLM,
+/// cutlass_kernels/fpA_intB_gemm, SPLIT_K_LIMIT.
 constexpr double kMostWeightOnlySlices = 7;
-/// Values of k that their slices are multiples of. Source: the same, is_valid_split_k_factor; slices add up one after the other (serial split-k).
+/// Values of k that their slices are multiples of. Source: the same, is_valid_split_k_factor;
+/// slices add up one after the other (serial split-k).
 constexpr double kWeightOnlyDepth = 64;
 /// Depth of one instruction's step: 16 values of 16 bits, 8 of 32, 32 of 8.
 constexpr double kStepBytes = 32;
 constexpr double kHalfBytes = 2;
 /// Of L2: an operand smaller than this stays there from sweep to sweep.
 constexpr double kLeastDrivenOut = 0.5;
-/// Of k in a stage of an engine's kernel, one swizzled row of shared memory. Source: CUTLASS, sm90 and sm100 collective builders.
+/// Of k in a stage of an engine's kernel, one swizzled row of shared memory. Source: CUTLASS, sm90
+/// and sm100 collective builders.
 constexpr double kStageBytes = 128;
-/// Exponent at which arithmetic, operands and memory of the vendor's kernels overlap: cube_root_sum().
+/// Exponent at which arithmetic, operands and memory of the vendor's kernels overlap:
+/// cube_root_sum().
 constexpr double kLibraryOverlap = 3;
 /// Alignment of rows that 16-byte copies and stores need.
 constexpr double kWholeVector = 16;
-/// Results of a block whose registers hold them beside operands and scales, where they are fp32 and a warp has 64 by 64.
+/// Results of a block whose registers hold them beside operands and scales, where they are fp32 and
+/// a warp has 64 by 64.
 constexpr double kLargestWithoutSpill = 128 * 128;
 
-/// Threads of TensorRT-LLM's pass with static scales, each of which takes value after value: 1,024 blocks of 256. Source: TensorRT-LLM,
-/// cpp/tensorrt_llm/common/cudaFp8Utils.cu, invokeQuantizeMatrix before it took eight values at a time.
+/// Threads of TensorRT-LLM's pass with static scales, each of which takes value after value: 1,024
+/// blocks of 256. Source: TensorRT-LLM, cpp/tensorrt_llm/common/cudaFp8Utils.cu,
+/// invokeQuantizeMatrix before it took eight values at a time.
 constexpr double kScalarThreads = 1024 * 256;
 
 /// Values of k that share a scale, where scales are by block.
@@ -46,7 +52,8 @@ constexpr double kRowThreads = 2048;
 constexpr int kFewestThreads = 256;
 
 using Tile = GemmTile;
-// Tokens by features. Warp-level: 32 by 64 and more, names of cuBLAS's and CUTLASS's s884, s1688 and s16816 kernels.
+// Tokens by features. Warp-level: 32 by 64 and more, names of cuBLAS's and CUTLASS's s884, s1688
+// and s16816 kernels.
 constexpr std::array<Tile, 10> kWarpTiles = {{{256, 128},
                                               {128, 256},
                                               {128, 128},
@@ -57,8 +64,9 @@ constexpr std::array<Tile, 10> kWarpTiles = {{{256, 128},
                                               {64, 64},
                                               {32, 128},
                                               {32, 64}}};
-// wgmma: 64 rows an instruction and warp group, 8 to 256 columns. The library computes the transposed GEMM of few tokens, in tiles from 8x64
-// on by the names of its nvjet kernels; they take as long as those of least_tokens().
+// wgmma: 64 rows an instruction and warp group, 8 to 256 columns. The library computes the
+// transposed GEMM of few tokens, in tiles from 8x64 on by the names of its nvjet kernels; they take
+// as long as those of least_tokens().
 constexpr std::array<Tile, 11> kWarpGroupTiles = {{{128, 256},
                                                    {256, 128},
                                                    {128, 192},
@@ -86,8 +94,9 @@ constexpr std::array<Tile, 13> kTensorMemoryTiles = {{{256, 256},
                                                       {32, 64}}};
 /// Of tiles that the vendor's library has not before its kernels stay on their SMs (notes/0005).
 constexpr int kLateTileEdge = 192;
-/// Tokens below which an instruction takes as long, from wgmma on, where it finds both operands in shared memory: 128 bytes a clock give four of its
-/// rows of weights, 32 bytes each, which Hopper's tensor cores meanwhile multiply by 32 tokens and Blackwell's by 64.
+/// Tokens below which an instruction takes as long, from wgmma on, where it finds both operands in
+/// shared memory: 128 bytes a clock give four of its rows of weights, 32 bytes each, which Hopper's
+/// tensor cores meanwhile multiply by 32 tokens and Blackwell's by 64.
 int least_tokens(MmaKind kind) {
   if (kind < MmaKind::WarpGroup) return 1;
   return kind == MmaKind::WarpGroup ? 32 : 64;
@@ -111,12 +120,14 @@ double generation_steps(MmaKind kind) {
   return std::max(0.0, static_cast<double>(kind) - static_cast<double>(MmaKind::AsyncWarp));
 }
 
-/// Steepness of what misses an L2 as data outgrow it: of two halves as A100's, H100's and B200's rows have it, of one as L40S's.
-/// CHOICE: the least power that parts L40S's totals of 100 and 110 MB (notes/0005).
+/// Steepness of what misses an L2 as data outgrow it: of two halves as A100's, H100's and B200's
+/// rows have it, of one as L40S's. CHOICE: the least power that parts L40S's totals of 100 and 110
+/// MB (notes/0005).
 constexpr int kMissOfHalves = 4, kMissOfOne = 32;
 
-/// Share of a started wave that early libraries' blocks wait for. One block an SM: a second wave starts and ends with the first one's blocks, those
-/// after it ever more apart, since each block starts where one ends. CHOICE by rows: PyTorch's linear layers on H100 (notes/0005).
+/// Share of a started wave that early libraries' blocks wait for. One block an SM: a second wave
+/// starts and ends with the first one's blocks, those after it ever more apart, since each block
+/// starts where one ends. CHOICE by rows: PyTorch's linear layers on H100 (notes/0005).
 double whole_waves(double started) { return 1 / std::max(1.0, started - 1); }
 
 /// x to the power 2^j that `exponent` is: the inner loop of a price, where std::pow is not cheap.
@@ -125,25 +136,29 @@ double power_of(double x, int exponent) {
   return x;
 }
 
-/// Share of a use that misses L2. Repetitions of one GEMM turn over the same data in the same order: what fits is found, and what does not
-/// is driven out just before it comes again, so the step is steep where L2 is one (L40S, 100.7 MB: of 100 MB most is found, of 110 MB nothing;
+/// Share of a use that misses L2. Repetitions of one GEMM turn over the same data in the same
+/// order: what fits is found, and what does not is driven out just before it comes again, so the
+/// step is steep where L2 is one (L40S, 100.7 MB: of 100 MB most is found, of 110 MB nothing;
 /// notes/0005), and less so where halves keep some of the data twice.
 double miss(double reuse_bytes, double kept_bytes, bool halves) {
   if (!(reuse_bytes > 0)) return 0;
   return 1 / (1 + power_of(kept_bytes / reuse_bytes, halves ? kMissOfHalves : kMissOfOne));
 }
 
-/// Whether a row of TensorRT-LLM's scales, one of each token for 128 values, begins where bulk copies cannot: fp32, 16 bytes. Of one row all begin.
-/// Source: CUDA Programming Guide, tensor maps; that it pays for it: CHOICE by B200's rows, whose time steps by 4 to 10 us (notes/0005).
+/// Whether a row of TensorRT-LLM's scales, one of each token for 128 values, begins where bulk
+/// copies cannot: fp32, 16 bytes. Of one row all begin. Source: CUDA Programming Guide, tensor
+/// maps; that it pays for it: CHOICE by B200's rows, whose time steps by 4 to 10 us (notes/0005).
 bool has_uneven_scales(const TensorGemm& gemm, MmaKind kind) {
   constexpr double kEven = 4;
   return gemm.engine == GemmEngine::TensorRtLlm && gemm.format == GemmFormat::Fp8Block &&
          kind == MmaKind::TensorMemory && gemm.k > kScaledValues && std::fmod(gemm.m, kEven) != 0;
 }
 
-/// Whether blocks take tiles along the tokens first, whatever the grid: engines' kernels by CUTLASS 2 with GemmIdentityThreadblockSwizzle of one. Source:
-/// sgl-project/sglang, sgl-kernel/csrc/gemm/fp8_gemm_kernel.cu, DeviceGemmFp8RowwiseSm89; NVIDIA/TensorRT-LLM,
-/// cutlass_kernels/int8_gemm/int8_gemm_template.h. vLLM's for Ada (csrc/quantization/cutlass_w8a8) take them by ThreadblockSwizzleStreamK, as bands.
+/// Whether blocks take tiles along the tokens first, whatever the grid: engines' kernels by CUTLASS
+/// 2 with GemmIdentityThreadblockSwizzle of one. Source: sgl-project/sglang,
+/// sgl-kernel/csrc/gemm/fp8_gemm_kernel.cu, DeviceGemmFp8RowwiseSm89; NVIDIA/TensorRT-LLM,
+/// cutlass_kernels/int8_gemm/int8_gemm_template.h. vLLM's for Ada (csrc/quantization/cutlass_w8a8)
+/// take them by ThreadblockSwizzleStreamK, as bands.
 bool goes_along_tokens(const TensorGemm& gemm, MmaKind kind, int compute_capability) {
   if (kind != MmaKind::AsyncWarp || compute_capability >= kWorkstationBlackwell) return false;
   const GemmFormat format = gemm.format;
@@ -326,7 +341,8 @@ GemmEstimate TensorGemmMachine::estimate(const TensorGemm& gemm) const {
   const double rasterized_least =
       k * (along_tokens ? m * a_bytes_ : std::min(m * a_bytes_, n * b_bytes_));
   const bool may_drive_out = rasterized_least > kLeastDrivenOut * l2_;
-  /// Bytes of the operand that a grid sweeps which come from memory again: between two sweeps it and a band of the other pass.
+  /// Bytes of the operand that a grid sweeps which come from memory again: between two sweeps it
+  /// and a band of the other pass.
   const auto rasterized_again = [&](const Tile& tile, double tiles_m, double tiles_n) {
     const bool along_m = along_tokens || tiles_m <= tiles_n;
     const double rasterized = k * (along_m ? m * a_bytes_ : n * b_bytes_);

@@ -27,7 +27,8 @@ double joule_per_flop(const GpuSpec& gpu, double clock, const TensorGemmParamete
          std::pow(clock / kReferenceClock, p.clock_exponent - 1);
 }
 
-/// Watts that a busy board draws beside arithmetic and memory, by the limit that it is sold with where a greater one is set.
+/// Watts that a busy board draws beside arithmetic and memory, by the limit that it is sold with
+/// where a greater one is set.
 double base_power(const GpuSpec& gpu, const CostProfile& profile) {
   const Watts limit = gpu.rated_power > Watts() ? min(gpu.tdp, gpu.rated_power) : gpu.tdp;
   return profile.tensor_gemm.base_share *

@@ -23,12 +23,13 @@ class TensorPower {
   TensorPower(const GpuSpec& gpu, double energy, const CostProfile& profile);
 
   /// Greatest share of the clock, at most 1, at which
-  ///   bytes pj_per_byte + flops pj_per_flop share^(g-1) <= (limit - active-idle) (1 - base_share) time(share)
-  ///   time(share) = fixed + (((arithmetic/share)^3 + (operands/share)^3)^(overlap/3) + memory^overlap)^(1/overlap)
-  ///   g = tensor_gemm.clock_exponent
-  ///   pj_per_flop = flop_pj energy_step^kind energy_of(kind) (process_nm/7)^node_exponent (clock/1.41 GHz)^(g-1) energy
-  /// A kernel that waits for memory, or fills the tensor cores badly, keeps its clock. 1 on a pinned board.
-  /// Form: dynamic power goes with clock and voltage squared; fitted to GEMMs, notes/0002.
+  ///   bytes pj_per_byte + flops pj_per_flop share^(g-1) <= (limit - active-idle) (1 - base_share)
+  ///   time(share) time(share) = fixed + (((arithmetic/share)^3 + (operands/share)^3)^(overlap/3) +
+  ///   memory^overlap)^(1/overlap) g = tensor_gemm.clock_exponent pj_per_flop = flop_pj
+  ///   energy_step^kind energy_of(kind) (process_nm/7)^node_exponent (clock/1.41 GHz)^(g-1) energy
+  /// A kernel that waits for memory, or fills the tensor cores badly, keeps its clock. 1 on a
+  /// pinned board. Form: dynamic power goes with clock and voltage squared; fitted to GEMMs,
+  /// notes/0002.
   [[nodiscard]] double clock_share(const TensorLoad& load) const;
   /// Mean power of the board over the load at that share.
   [[nodiscard]] Watts power(const TensorLoad& load, double share) const;
@@ -51,12 +52,15 @@ struct KernelLoad {
 };
 
 /// Power of a board while it runs such a kernel, from wgmma on. At the clock that it has,
-///   waiting  = waiting_power(),   full = active-idle + base_share (limit - active-idle), as GEMMs have it (TensorPower)
-///   voltage  = (clock / free clock)^(g-1),   busy = busy_cycle_pj SMs clock
-///   power    = waiting + sm_share voltage clock/free (full - waiting) + (hbm_pj_per_byte dram_bytes
-///              + voltage (pass_pj_per_byte passed_bytes + pj_per_flop flops + busy (working - at_peak))) / duration
-/// and at most the limit. Figures from readings of one B200: pass_pj_per_byte from kernels that stream, busy_cycle_pj from attention, which stands for all
-/// kernels whose SMs work below the peak of their tensor cores; sim/step/notes/0001.
+///   waiting  = waiting_power(),   full = active-idle + base_share (limit - active-idle), as GEMMs
+///   have it (TensorPower) voltage  = (clock / free clock)^(g-1),   busy = busy_cycle_pj SMs clock
+///   power    = waiting + sm_share voltage clock/free (full - waiting) + (hbm_pj_per_byte
+///   dram_bytes
+///              + voltage (pass_pj_per_byte passed_bytes + pj_per_flop flops + busy (working -
+///              at_peak))) / duration
+/// and at most the limit. Figures from readings of one B200: pass_pj_per_byte from kernels that
+/// stream, busy_cycle_pj from attention, which stands for all kernels whose SMs work below the peak
+/// of their tensor cores; sim/step/notes/0001.
 class KernelPower {
  public:
   /// Energy of operations of 16 bits on tensor cores times `energy`.
@@ -76,8 +80,8 @@ class KernelPower {
 /// Time of a load at a share of the clock.
 [[nodiscard]] Seconds duration_at(const TensorLoad& load, double share);
 
-/// Energy of an operation over that of one in 16 bits, for kernels that are no GEMMs: with the width of the operands, as
-/// the peaks do (TF32: 2).
+/// Energy of an operation over that of one in 16 bits, for kernels that are no GEMMs: with the
+/// width of the operands, as the peaks do (TF32: 2).
 [[nodiscard]] double energy_by_width(const GpuSpec& gpu, Precision precision);
 
 /// Clock at which the board starts: the one it is set to, else its free clock.

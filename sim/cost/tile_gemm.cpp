@@ -11,8 +11,8 @@
 namespace tracecast::cost {
 namespace {
 
-/// Registers of one thread in a tile kernel: 128 keep 64 accumulators and the operands of a 128x128 tile.
-/// Source: occupancy of recorded sgemm launches (512 threads per SM of 64 Ki registers).
+/// Registers of one thread in a tile kernel: 128 keep 64 accumulators and the operands of a 128x128
+/// tile. Source: occupancy of recorded sgemm launches (512 threads per SM of 64 Ki registers).
 constexpr double kRegistersPerThread = 128;
 
 struct Tile {
@@ -27,9 +27,9 @@ constexpr std::array<Tile, 8> kCudaCoreTiles = {{{128, 128, 256},
                                                  {128, 32, 256},
                                                  {64, 32, 256},
                                                  {32, 32, 128}}};
-// Tiles of cuBLAS's and cuDNN's tensor-core kernels (h884, s1688, s16816 and later kernel names), and those for 32 channels:
-// sm80_xmma_fprop_implicit_gemm_..._tilesize128x32x32 and 256x32x32, sm75_..._tilesize128x32x64, sm80_xmma_wgrad_..._tilesize32x256x32,
-// each of four warps.
+// Tiles of cuBLAS's and cuDNN's tensor-core kernels (h884, s1688, s16816 and later kernel names),
+// and those for 32 channels: sm80_xmma_fprop_implicit_gemm_..._tilesize128x32x32 and 256x32x32,
+// sm75_..._tilesize128x32x64, sm80_xmma_wgrad_..._tilesize32x256x32, each of four warps.
 constexpr std::array<Tile, 9> kTensorTiles = {{{256, 128, 256},
                                                {128, 256, 256},
                                                {128, 128, 256},
@@ -42,8 +42,9 @@ constexpr std::array<Tile, 9> kTensorTiles = {{{256, 128, 256},
 constexpr std::size_t kWideTensorTiles = 5;
 constexpr std::array<int, 9> kSplits = {2, 3, 4, 8, 16, 32, 64, 128, 256};
 
-// What cublasLt picks for GEMMs with a bias before Volta, whatever their size. Source: data/kernels/gemm.csv.gz, all
-// 7,463 recorded linear layers of P100 and 6,423 of P4's 7,397 (maxwell_sgemm_64x64_tn, _32x128_tn, _128x32_tn).
+// What cublasLt picks for GEMMs with a bias before Volta, whatever their size. Source:
+// data/kernels/gemm.csv.gz, all 7,463 recorded linear layers of P100 and 6,423 of P4's 7,397
+// (maxwell_sgemm_64x64_tn, _32x128_tn, _128x32_tn).
 constexpr std::array<Tile, 3> kCublasLtTiles = {{{64, 64, 64}, {32, 128, 256}, {128, 32, 256}}};
 
 // Tiles of cuDNN's convolution kernels (maxwell_scudnn_128x..., volta_scudnn_128x...).
@@ -56,9 +57,10 @@ constexpr double kUsefulBlocks = 4;
 // Tiles of cuDNN's GEMMs of spectra (maxwell_gcgemm_64x64, volta_gcgemm_64x32 and so on).
 constexpr std::array<Tile, 3> kSpectraTiles = {{{64, 64, 256}, {64, 32, 128}, {32, 32, 64}}};
 
-/// Rows (or columns) up to which the library takes a matrix-vector kernel instead of tiles: it reads the large operand
-/// once for all of them. Source: data/kernels_tf dense rows; on K40 and K80 the bandwidth of the weights is flat (155 to
-/// 160 GB/s) up to batch 8 and drops to a third at 9; other generations drop less, at 5.
+/// Rows (or columns) up to which the library takes a matrix-vector kernel instead of tiles: it
+/// reads the large operand once for all of them. Source: data/kernels_tf dense rows; on K40 and K80
+/// the bandwidth of the weights is flat (155 to 160 GB/s) up to batch 8 and drops to a third at 9;
+/// other generations drop less, at 5.
 constexpr double kMostVectors = 8;
 
 std::span<const Tile> tiles_of(TileSet set, Architecture architecture) {
@@ -87,19 +89,22 @@ std::span<const Tile> tiles_of(TileSet set, Architecture architecture) {
   return kCudaCoreTiles;
 }
 
-/// What operands cost beside the multiply-adds in a matrix library's kernels. Kepler's tiles below 128x128 have 4x4 results a
-/// thread, later ones 8x8: twice the loads from shared memory for each multiply-add. Source: kernel names and threads of
-/// sgemm_sm35_ldg_nn_64x16x64x16x16 and _32x16x64x8x16.
+/// What operands cost beside the multiply-adds in a matrix library's kernels. Kepler's tiles below
+/// 128x128 have 4x4 results a thread, later ones 8x8: twice the loads from shared memory for each
+/// multiply-add. Source: kernel names and threads of sgemm_sm35_ldg_nn_64x16x64x16x16 and
+/// _32x16x64x8x16.
 double library_tile_overhead(const GpuSpec& gpu, const GemmParameters& p) {
   return gpu.architecture == Architecture::Kepler ? p.small_thread_tile_overhead : p.tile_overhead;
 }
 
-/// Cycles of an SM that a tile waits for addresses at each element of k, on Pascal. Where rows of A (columns of B) run along k,
-/// it reads a piece of each, and long rows lie on pages far apart:
-///   walks = 160 cycles (80, a guess, where one operand does) * min(1, row_bytes / 120 KB) * miss_share(m * row_bytes, 200 MB)
-/// 120 KB: 17 rows to a page of 2 MB. Source: linear layers of data/kernels/gemm.csv.gz with more than 8 tiles an SM (P100
-/// 32x128 tiles, P4 128x128 tiles), both GPUs with the same figures; that translation is the cause is a guess (notes/0003).
-/// Volta and later, whose L1 is looked up before any translation, lose nothing.
+/// Cycles of an SM that a tile waits for addresses at each element of k, on Pascal. Where rows of A
+/// (columns of B) run along k, it reads a piece of each, and long rows lie on pages far apart:
+///   walks = 160 cycles (80, a guess, where one operand does) * min(1, row_bytes / 120 KB) *
+///   miss_share(m * row_bytes, 200 MB)
+/// 120 KB: 17 rows to a page of 2 MB. Source: linear layers of data/kernels/gemm.csv.gz with more
+/// than 8 tiles an SM (P100 32x128 tiles, P4 128x128 tiles), both GPUs with the same figures; that
+/// translation is the cause is a guess (notes/0003). Volta and later, whose L1 is looked up before
+/// any translation, lose nothing.
 double page_walks(const TileProblem& problem, Architecture architecture) {
   constexpr double kCyclesPerOperand = 80;
   constexpr double kFarApart = 120e3;
@@ -198,7 +203,8 @@ TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& mach
     }
     if (is_given) consider(tile, last);
   }
-  // Half of a matrix-vector kernel's instructions load: it reaches half of the arithmetic rate at most.
+  // Half of a matrix-vector kernel's instructions load: it reaches half of the arithmetic rate at
+  // most.
   const double vectors = std::min(problem.m, problem.n);
   const bool by_library = problem.tiles == TileSet::Gemm || problem.tiles == TileSet::CublasLt;
   if (by_library && problem.may_be_vectors && vectors <= kMostVectors) {

@@ -201,7 +201,8 @@ class Transferrer {
     return result;
   }
 
-  /// Multiply-adds of the direct method per one that Winograd's executes: F(2x2,3x3) and F(4x4,3x3).
+  /// Multiply-adds of the direct method per one that Winograd's executes: F(2x2,3x3) and
+  /// F(4x4,3x3).
   static double saving(Algorithm algorithm) {
     return algorithm == Algorithm::WinogradFused      ? 2.25
            : algorithm == Algorithm::WinogradNonfused ? 4
@@ -212,8 +213,8 @@ class Transferrer {
   static bool is_winograd_transform(const RecordedKernel& kernel) {
     return kernel.algorithm == Algorithm::WinogradNonfused && kernel.tile_m == 0;
   }
-  /// A GEMM on lanes of which enough is known to be priced on lanes again: how much of their peak tiles reach differs from GPU
-  /// to GPU. Of convolutions that is the number of blocks.
+  /// A GEMM on lanes of which enough is known to be priced on lanes again: how much of their peak
+  /// tiles reach differs from GPU to GPU. Of convolutions that is the number of blocks.
   static bool can_infer(const RecordedKernel& kernel) {
     if (kernel.unit != MathUnit::CudaCore || kernel.math != Precision::Fp32) return false;
     if (kernel.kernel_class == KernelClass::Convolution)

@@ -15,8 +15,8 @@ namespace tracecast::engine {
 using LinkId = Id<struct LinkTag>;
 using RouteId = Id<struct RouteTag>;
 
-/// A flow at rate r takes `weight * r` of the link's capacity. Weights above one: a ring that crosses
-/// a link several times, or many like transfers written as one. Positive and finite.
+/// A flow at rate r takes `weight * r` of the link's capacity. Weights above one: a ring that
+/// crosses a link several times, or many like transfers written as one. Positive and finite.
 struct LinkUse {
   LinkId link;
   double weight = 1;
@@ -25,10 +25,10 @@ struct LinkUse {
 
 /// Links whose capacity flows share max-min fairly, on the clock of an event queue.
 ///
-/// Every flow has one rate at a time; the rates are such that none can rise without lowering one that
-/// is not higher (progressive filling): each flow either runs at its cap, or crosses a link that is
-/// full and on which no flow is faster, its bottleneck. Source: Bertsekas and Gallager, "Data
-/// Networks", 2nd ed., 6.5.2, with weights as coefficients of the capacity constraints.
+/// Every flow has one rate at a time; the rates are such that none can rise without lowering one
+/// that is not higher (progressive filling): each flow either runs at its cap, or crosses a link
+/// that is full and on which no flow is faster, its bottleneck. Source: Bertsekas and Gallager,
+/// "Data Networks", 2nd ed., 6.5.2, with weights as coefficients of the capacity constraints.
 ///
 /// The part under `FluidNetwork` and `TaskGraph`, who own the queue: they start flows now, call
 /// settle() when all starts and ends of this moment are known, and hand events of `event_kind` back
@@ -44,8 +44,8 @@ class FluidLinks {
 
   /// Capacity positive and finite.
   LinkId add_link(BytesPerSecond capacity);
-  /// The links a flow takes, and the most it can do: one of the two is needed. The weights of a link
-  /// named twice add up.
+  /// The links a flow takes, and the most it can do: one of the two is needed. The weights of a
+  /// link named twice add up.
   RouteId add_route(std::span<const LinkUse> uses,
                     std::optional<BytesPerSecond> rate_cap = std::nullopt);
 
@@ -95,21 +95,22 @@ class FluidLinks {
     std::uint32_t link = 0, use = 0;
     double load = 0;
   };
-  /// What the senders of a link leave of it: all that a change of a rate looks at on the links it is passed on to, two of
-  /// them in a line of the cache.
+  /// What the senders of a link leave of it: all that a change of a rate looks at on the links it
+  /// is passed on to, two of them in a line of the cache.
   struct alignas(32) Rest {
     double left = 0;     ///< capacity less what senders limited elsewhere take
     double weight = 0;   ///< loads of those that share it: members, and routes without a rate
     double fastest = 0;  ///< where some share, no other sender gets more
     std::uint32_t num_new = 0;    ///< those without a rate
     std::uint8_t num_solved = 0;  ///< times, since it was added up
-    /// Whether this, `lowest_cap` and the number of sharers are kept; then `safe_level` of the link and of all bottlenecks of
-    /// its senders is zero.
+    /// Whether this, `lowest_cap` and the number of sharers are kept; then `safe_level` of the link
+    /// and of all bottlenecks of its senders is zero.
     bool is_known = false;
     bool is_waiting = false;  ///< to be solved, in `waiting_`
     bool in_region = false;   ///< in `region_`
   };
-  /// Line by line of the cache: what ends of flows look at, what their starts do, and what solving does besides the first.
+  /// Line by line of the cache: what ends of flows look at, what their starts do, and what solving
+  /// does besides the first.
   struct alignas(64) Link {
     Clock clock;                                   ///< of its members, whose rate is its level
     std::vector<Member> members;                   ///< heap of the routes whose bottleneck it is
@@ -118,12 +119,13 @@ class FluidLinks {
     bool is_checked = false, is_carrying = false;  ///< whether it has room for the new rates
 
     std::vector<Sender> senders;  ///< all routes that send over it now
-    /// Of `senders`. Whole numbers add up exactly in any order; while there are others, loads are added when asked for.
+    /// Of `senders`. Whole numbers add up exactly in any order; while there are others, loads are
+    /// added when asked for.
     double sum_of_loads = 0;
     double capacity = 0;  ///< bytes per picosecond
     double level = 0;     ///< new rate of those it is the bottleneck of
-    /// All senders are members, no other link of theirs has members, and up to this level none of those is overloaded and
-    /// no cap reached; zero where that is not known.
+    /// All senders are members, no other link of theirs has members, and up to this level none of
+    /// those is overloaded and no cap reached; zero where that is not known.
     double safe_level = 0;
     std::uint32_t num_sharers = 0;  ///< members and routes without a rate
     std::uint32_t joining = 0;      ///< routes that begin to send, with this as their bottleneck

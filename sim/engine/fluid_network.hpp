@@ -16,10 +16,10 @@ namespace tracecast::engine {
 ///
 ///   while (const auto tag = network.next()) { ... network.start(...); }
 ///
-/// A flow waits its latency, holding no bandwidth, and then sends its bytes at the max-min fair rate
-/// (see FluidLinks). Only flows under way are held, 24 bytes each, so a run may have millions of
-/// them; links and routes stay. What is started while the ends of a moment are being taken belongs
-/// to that moment: rates are set anew once they all are.
+/// A flow waits its latency, holding no bandwidth, and then sends its bytes at the max-min fair
+/// rate (see FluidLinks). Only flows under way are held, 24 bytes each, so a run may have millions
+/// of them; links and routes stay. What is started while the ends of a moment are being taken
+/// belongs to that moment: rates are set anew once they all are.
 class FluidNetwork {
  public:
   FluidNetwork() : links_(queue_, kFlowsEnd) {}
@@ -36,7 +36,8 @@ class FluidNetwork {
 
   /// The time of what next() returned last; zero before.
   [[nodiscard]] Picoseconds now() const { return queue_.now(); }
-  /// A flow of `bytes` >= 0 that begins to send `latency` from now. next() returns `tag` at its end.
+  /// A flow of `bytes` >= 0 that begins to send `latency` from now. next() returns `tag` at its
+  /// end.
   void start(RouteId route, Bytes bytes, Picoseconds latency, std::uint32_t tag);
   /// next() returns `tag` after `delay`.
   void wake(Picoseconds delay, std::uint32_t tag);

@@ -1,5 +1,5 @@
-// FluidLinks::settle where links limit all their senders or none: what rings and servers do millions of times. Why it is
-// right: notes/0001.
+// FluidLinks::settle where links limit all their senders or none: what rings and servers do
+// millions of times. Why it is right: notes/0001.
 #include <algorithm>
 #include <limits>
 
@@ -7,9 +7,9 @@
 
 namespace tracecast::engine {
 
-/// The common case, without the work of the general one: each link of the region is the bottleneck of
-/// all its senders or of none of them. A flow that has its links for itself, a server that limits all
-/// who send to it. False, and nothing changed, when it is not so or does not stay so.
+/// The common case, without the work of the general one: each link of the region is the bottleneck
+/// of all its senders or of none of them. A flow that has its links for itself, a server that
+/// limits all who send to it. False, and nothing changed, when it is not so or does not stay so.
 bool FluidLinks::settle_sole_limits() {
   for (const std::uint32_t index : region_) {
     const Link& link = links_[index];
@@ -62,7 +62,8 @@ void FluidLinks::find_bottleneck(Fresh& fresh) {
   link.safe_level = std::min(link.safe_level, route.cap);
 }
 
-/// Of a link that limits none of its senders: whether it carries them, and up to which level of their bottlenecks.
+/// Of a link that limits none of its senders: whether it carries them, and up to which level of
+/// their bottlenecks.
 bool FluidLinks::carries_safely(std::uint32_t index) {
   const Link& link = links_[index];
   if (link.senders.size() != 1) {
@@ -80,7 +81,8 @@ bool FluidLinks::carries_safely(std::uint32_t index) {
   return true;
 }
 
-/// Up to which level of `bottleneck` this other link of its members carries them; zero where that depends on more.
+/// Up to which level of `bottleneck` this other link of its members carries them; zero where that
+/// depends on more.
 double FluidLinks::safe_level(std::uint32_t index, std::uint32_t bottleneck) const {
   constexpr std::size_t kMostLookedAt = 4;
   const Link& link = links_[index];
@@ -93,7 +95,8 @@ double FluidLinks::safe_level(std::uint32_t index, std::uint32_t bottleneck) con
   return load == 1 ? link.capacity : link.capacity / load;
 }
 
-/// Of a link that limits some of its senders: whether it limits all, and their other links none and carry them.
+/// Of a link that limits some of its senders: whether it limits all, and their other links none and
+/// carry them.
 bool FluidLinks::limits_all(std::uint32_t index) {
   Link& link = links_[index];
   if (link.members.size() + link.joining != link.senders.size()) return false;

@@ -48,7 +48,8 @@ std::uint32_t FluidLinks::lowest_link(const Route& route) {
   return lowest.index;
 }
 
-/// Whether the links have been solved before and have few members: looking at them costs as much as solving them.
+/// Whether the links have been solved before and have few members: looking at them costs as much as
+/// solving them.
 bool FluidLinks::is_solved_best() const {
   constexpr std::size_t kFew = 8;
   return std::all_of(region_.begin(), region_.end(), [&](std::uint32_t index) {
@@ -84,8 +85,8 @@ void FluidLinks::know(std::uint32_t index) {
   }
 }
 
-/// Those that could give the least are solved first: what they give lasts. Few are a list, looked through without branches;
-/// many are a heap.
+/// Those that could give the least are solved first: what they give lasts. Few are a list, looked
+/// through without branches; many are a heap.
 void FluidLinks::let_wait(std::uint32_t index) {
   Rest& rest = rests_[index];
   if (rest.is_waiting) return;
@@ -128,13 +129,14 @@ inline void FluidLinks::take_from(std::uint32_t index, double load, double chang
   if (matters & !rest.is_waiting) let_wait(index);
 }
 
-/// The level of a link with those that join it: routes without a rate, and those who get more elsewhere, the fastest
-/// first.
+/// The level of a link with those that join it: routes without a rate, and those who get more
+/// elsewhere, the fastest first.
 double FluidLinks::gather(std::uint32_t index) {
   const Link& link = links_[index];
   Rest& rest = rests_[index];
   double left = link.capacity, weight = rest.weight;
-  // Who is a member and who is faster is hard to foresee: no branches, all are written down and some kept.
+  // Who is a member and who is faster is hard to foresee: no branches, all are written down and
+  // some kept.
   if (faster_.size() < link.senders.size()) faster_.resize(link.senders.size());
   std::size_t num_others = 0;
   for (const Sender& sender : link.senders) {
@@ -243,8 +245,8 @@ inline void FluidLinks::set_level(std::uint32_t index, double level) {
   link.clock.rate = level;
 }
 
-/// Gives a link the level at which it is full: its members share what the others leave, and those that get more
-/// elsewhere become members. What others get on their links changes by that.
+/// Gives a link the level at which it is full: its members share what the others leave, and those
+/// that get more elsewhere become members. What others get on their links changes by that.
 inline void FluidLinks::solve(std::uint32_t index) {
   const Link& link = links_[index];
   Rest& rest = rests_[index];
@@ -278,7 +280,8 @@ bool FluidLinks::solve_waiting(std::size_t most) {
   return true;
 }
 
-/// No route of what hangs together with the region has a rate any more: solving is filling from nothing.
+/// No route of what hangs together with the region has a rate any more: solving is filling from
+/// nothing.
 void FluidLinks::forget_rates() {
   while (!waiting_.empty()) (void)take_waiting();
   for (std::size_t done = 0; done < region_.size(); ++done) {

@@ -76,11 +76,11 @@ class CycleError : public InputError {
 /// share: run() says when each runs.
 ///
 /// A task is ready when all its dependencies have ended and their lags passed. It starts as soon as
-/// it is ready and its resource, if it has one, has room and serves it next; it is never interrupted.
-/// At one moment all tasks that end do so, everything they release becomes ready, and only then are
-/// resources given out. Tasks of zero duration end where they start: those on no resource as part of
-/// what released them; those on a resource after all resources have been given out once, and what
-/// they release then queues behind, as a further round of the same moment.
+/// it is ready and its resource, if it has one, has room and serves it next; it is never
+/// interrupted. At one moment all tasks that end do so, everything they release becomes ready, and
+/// only then are resources given out. Tasks of zero duration end where they start: those on no
+/// resource as part of what released them; those on a resource after all resources have been given
+/// out once, and what they release then queues behind, as a further round of the same moment.
 ///
 /// A transfer is a task whose duration follows from the others: it waits its latency, holding no
 /// bandwidth, and then sends its bytes as a fluid at the max-min fair rate (see FluidLinks). Its
@@ -106,10 +106,10 @@ class TaskGraph {
   }
   /// A link for transfers; capacity positive and finite.
   LinkId add_link(BytesPerSecond capacity);
-  /// A transfer of `bytes` >= 0 over `uses`, each use taking weight times the rate from its link, at
-  /// `rate_cap` or less. Without bytes, or with neither a link nor a cap, it takes its latency alone.
-  /// N transfers alike in everything and started together may be written as one with N times the
-  /// weights. Throws InputError when latencies, durations and lags exceed the clock.
+  /// A transfer of `bytes` >= 0 over `uses`, each use taking weight times the rate from its link,
+  /// at `rate_cap` or less. Without bytes, or with neither a link nor a cap, it takes its latency
+  /// alone. N transfers alike in everything and started together may be written as one with N times
+  /// the weights. Throws InputError when latencies, durations and lags exceed the clock.
   TaskId add_transfer(std::optional<ResourceId> resource, std::span<const LinkUse> uses,
                       Bytes bytes, Seconds latency,
                       std::optional<BytesPerSecond> rate_cap = std::nullopt);
@@ -124,8 +124,9 @@ class TaskGraph {
 
   /// Runs every task once, from time zero: O((tasks + dependencies) log(ready at the same moment))
   /// without transfers; one pass without events where every resource keeps program order and every
-  /// dependency leads to a task added later. The graph is unchanged and can be added to and run again. Throws CycleError,
-  /// and InputError when a transfer is so slow that the clock cannot count to its end.
+  /// dependency leads to a task added later. The graph is unchanged and can be added to and run
+  /// again. Throws CycleError, and InputError when a transfer is so slow that the clock cannot
+  /// count to its end.
   [[nodiscard]] Schedule run() const;
 
  private:

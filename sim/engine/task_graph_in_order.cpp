@@ -6,7 +6,8 @@
 
 namespace tracecast::engine {
 
-/// Dependencies by `after`: those of task t are [first[t], first[t + 1]) of `order`; `order` empty: they lie so already.
+/// Dependencies by `after`: those of task t are [first[t], first[t + 1]) of `order`; `order` empty:
+/// they lie so already.
 struct TaskGraph::Incoming {
   std::vector<std::uint32_t> first, order;
 };

@@ -7,8 +7,8 @@
 namespace tracecast::engine {
 namespace {
 
-/// Asks for memory that is needed soon. In a graph larger than the caches the time goes into waiting
-/// for it: with 1e6 tasks a run takes a quarter less where dependencies reach far.
+/// Asks for memory that is needed soon. In a graph larger than the caches the time goes into
+/// waiting for it: with 1e6 tasks a run takes a quarter less where dependencies reach far.
 void fetch(const void* address) { __builtin_prefetch(address); }
 
 }  // namespace
@@ -317,8 +317,8 @@ Schedule TaskGraph::Run::finish() {
   return schedule;
 }
 
-/// Every task that has not run waits for one that has not either: a dependency, or the one before it
-/// in program order. Following those leads into a cycle.
+/// Every task that has not run waits for one that has not either: a dependency, or the one before
+/// it in program order. Following those leads into a cycle.
 void TaskGraph::Run::fail_on_cycle() const {
   std::vector<bool> stuck(nodes_.size(), false);
   std::vector<std::uint32_t> waits_for(nodes_.size(), kNone);

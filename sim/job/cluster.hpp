@@ -18,9 +18,10 @@ struct Cluster {
   std::optional<InputRecord> file;
 };
 
-/// Machines with GPUs of one kind, or what a cluster file says, in which groups that name no GPU have `gpu` (empty: that of
-/// their machine). Of `place`: machine, gpus, nodes and cluster. Without nodes as few machines as hold the GPUs; without
-/// gpus one, or all of the nodes. Throws InputError naming the flag or the file.
+/// Machines with GPUs of one kind, or what a cluster file says, in which groups that name no GPU
+/// have `gpu` (empty: that of their machine). Of `place`: machine, gpus, nodes and cluster. Without
+/// nodes as few machines as hold the GPUs; without gpus one, or all of the nodes. Throws InputError
+/// naming the flag or the file.
 [[nodiscard]] Cluster make_cluster(const Place& place, const std::string& gpu,
                                    const Hardware& hardware);
 

@@ -52,12 +52,13 @@ struct ServerDetails {
 };
 using ForecastDetails = std::variant<OneGpuDetails, ManyGpusDetails, ServerDetails, ShardedStep>;
 
-/// One answer for a job at a place, however many GPUs take part. Of the whole job unless said otherwise.
+/// One answer for a job at a place, however many GPUs take part. Of the whole job unless said
+/// otherwise.
 struct Forecast {
   // What was asked for, settled: ids.
   std::string network, gpu, machine, host_cpu, framework, precision, optimizer, phase;
-  std::string
-      parallel_layout;  ///< strategy, "parameter_server", or the training program of sharded transformers; empty: one GPU
+  std::string parallel_layout;  ///< strategy, "parameter_server", or the training program of
+                                ///< sharded transformers; empty: one GPU
   std::int64_t gpus = 1, nodes = 1;
   std::int64_t batch_per_gpu = 1;  ///< samples per pass
   double samples_per_step = 0;     ///< of all GPUs

@@ -23,12 +23,13 @@ struct ForwardGraph {
   bool from_file = false;
 };
 
-/// Graphs of networks and of their steps, built once and remembered, some hundred of each. Safe from several threads; two
-/// that ask for the same graph at the same time may both build it, and get equal ones.
+/// Graphs of networks and of their steps, built once and remembered, some hundred of each. Safe
+/// from several threads; two that ask for the same graph at the same time may both build it, and
+/// get equal ones.
 class GraphStore {
  public:
-  /// The forward graph; of `job` count network, batch and sizes, of its framework what it makes of code. Throws InputError: an
-  /// unknown network, a file that cannot be read.
+  /// The forward graph; of `job` count network, batch and sizes, of its framework what it makes of
+  /// code. Throws InputError: an unknown network, a file that cannot be read.
   [[nodiscard]] ForwardGraph forward(const Job& job, Phase phase, const NetworkCode& code);
   /// What make_step_graph makes of it; `unrolls`: recurrent layers become ordinary ops first.
   [[nodiscard]] std::shared_ptr<const NetworkGraph> step(

@@ -32,8 +32,9 @@ double number_of(const Setting& setting) {
   return *value;
 }
 
-/// The host costs that a person can measure and set; all in microseconds. And, 0 or 1, whether the host waits for the
-/// GPU before each step, as a loop does that copies from pageable memory, and whether fp32 code may run as TF32.
+/// The host costs that a person can measure and set; all in microseconds. And, 0 or 1, whether the
+/// host waits for the GPU before each step, as a loop does that copies from pageable memory, and
+/// whether fp32 code may run as TF32.
 FrameworkProfile with_setting(FrameworkProfile framework, const Setting& setting) {
   const std::array<std::pair<const char*, Seconds*>, 6> fields{{
       {"dispatch_us", &framework.host.dispatch_per_op},

@@ -38,8 +38,8 @@ GpuSpec with_memory(GpuSpec gpu, double factor) {
   return gpu;
 }
 
-/// Memory of more bandwidth takes as much less energy per byte: at its full rate it draws what it drew, and leaves as much of a power limit to the
-/// chip.
+/// Memory of more bandwidth takes as much less energy per byte: at its full rate it draws what it
+/// drew, and leaves as much of a power limit to the chip.
 CostProfile with_memory_energy(CostProfile cost, double factor) {
   PowerParameters& power = cost.power;
   for (double* pj : {&power.hbm_pj_per_byte, &power.gddr_pj_per_byte,

@@ -13,10 +13,10 @@ namespace tracecast {
 [[nodiscard]] bool is_hardware_factor(std::string_view path);
 
 /// What if all hardware of a kind were so many times as fast:
-///   gpu.memory_bandwidth   of device memory, at the same power: energy per byte falls as the rate rises (in the cost profile)
-///   gpu.compute            all peak rates, at the same power: energy per operation falls as the rate rises
-///   link.bandwidth, nvlink.bandwidth, pcie.bandwidth (with links between sockets), network.bandwidth
-///   link.latency           more is slower
+///   gpu.memory_bandwidth   of device memory, at the same power: energy per byte falls as the rate
+///   rises (in the cost profile) gpu.compute            all peak rates, at the same power: energy
+///   per operation falls as the rate rises link.bandwidth, nvlink.bandwidth, pcie.bandwidth (with
+///   links between sockets), network.bandwidth link.latency           more is slower
 /// `value` is a factor as parse_factor reads it. Throws InputError.
 [[nodiscard]] SpecLibrary with_hardware_factor(const SpecLibrary& specs, const std::string& path,
                                                const std::string& value);

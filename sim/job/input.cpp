@@ -71,8 +71,8 @@ LoadingHost find_host(const PlacedJob& options, const Hardware& hardware, const 
   return {host.spec, host.sockets, !host.assumed.empty() && !is_own};
 }
 
-/// What a machine gives of its sockets, and of that what `--cpu-threads` leaves. A virtual machine's threads fill core
-/// after core; on a whole one, few threads have a core each.
+/// What a machine gives of its sockets, and of that what `--cpu-threads` leaves. A virtual
+/// machine's threads fill core after core; on a whole one, few threads have a core each.
 void limit_threads(const LoadingHost& host, const std::optional<std::int64_t>& asked,
                    HostThreads& threads) {
   const int per_core = std::max(1, threads.threads / threads.cores);

@@ -10,8 +10,8 @@
 
 namespace tracecast {
 
-/// A hash, computed when it is asked for first: few answers print those of their networks. A value that does not change;
-/// copies share it, and several threads may ask.
+/// A hash, computed when it is asked for first: few answers print those of their networks. A value
+/// that does not change; copies share it, and several threads may ask.
 class Hash {
  public:
   Hash() : Hash(std::string()) {}

@@ -12,21 +12,23 @@ struct Software {
   std::string
       framework;  ///< empty: pytorch, what most run today; with parameter servers tensorflow
   std::string version{};  ///< "1.15", "1.6, cuDNN 7.0", "NGC 20.06"; empty: of `date`
-  /// Months of a measurement, "2016-11" or "2014..2016-04"; empty = today. Where no version is known, the first
-  /// picks the framework's era, and no cuDNN is newer than the last.
+  /// Months of a measurement, "2016-11" or "2014..2016-04"; empty = today. Where no version is
+  /// known, the first picks the framework's era, and no cuDNN is newer than the last.
   std::string date{};
   bool xla = false;          ///< the framework compiles the graph with XLA
   bool cuda_graphs = false;  ///< a step was captured and is launched whole
-  /// Whether convolution algorithms are tried out (torch.backends.cudnn.benchmark); nothing: as the framework does.
+  /// Whether convolution algorithms are tried out (torch.backends.cudnn.benchmark); nothing: as the
+  /// framework does.
   std::optional<bool> cudnn_benchmark{};
   /// Whether images lie channels last (torch.channels_last); nothing: as the framework does.
   std::optional<bool> channels_last{};
-  /// How attention runs: "fused" (one kernel), "composed" (steps); empty or "auto": as the framework does and the network's own code
-  /// did in that version.
+  /// How attention runs: "fused" (one kernel), "composed" (steps); empty or "auto": as the
+  /// framework does and the network's own code did in that version.
   std::string attention{};
 };
 
-/// A batch that nobody stated: as many samples as a network's file fixes, else 1 (usual_batch of sim/job/network_file.hpp).
+/// A batch that nobody stated: as many samples as a network's file fixes, else 1 (usual_batch of
+/// sim/job/network_file.hpp).
 inline constexpr std::int64_t kUsualBatch = -1;
 
 /// What a job says of its attention: Software::attention.
@@ -37,8 +39,8 @@ enum class AttentionChoice { Auto, Fused, Composed };
 
 /// What is to be computed: owns all, names no hardware. Words are those of the command line.
 struct Job {
-  std::string
-      network;  ///< zoo name, path of an ONNX file or a config.json, or "job:ID": a training program, which settles several of these
+  std::string network;  ///< zoo name, path of an ONNX file or a config.json, or "job:ID": a
+                        ///< training program, which settles several of these
   std::int64_t batch = kUsualBatch;  ///< samples per step, of each GPU
   std::string phase = "train";
   std::string precision{};  ///< empty: fp32; of sharded transformers amp
@@ -65,9 +67,9 @@ struct BoardSettings {
 
 /// Where a job runs.
 struct Place {
-  std::string gpu{};  ///< id or word, or "cpu:[Nx]ID"; empty: that of the machine or cluster
-  std::string
-      machine{};  ///< whose CPUs dispatch and whose links carry the input; empty: a usual one for the GPU
+  std::string gpu{};      ///< id or word, or "cpu:[Nx]ID"; empty: that of the machine or cluster
+  std::string machine{};  ///< whose CPUs dispatch and whose links carry the input; empty: a usual
+                          ///< one for the GPU
   std::optional<std::int64_t> gpus{};  ///< in total; nothing: one, or all of `nodes`
   std::optional<std::int64_t> nodes{};
   std::string cluster{};   ///< file instead of machine, gpus and nodes; empty: none

@@ -4,8 +4,8 @@
 
 namespace tracecast {
 
-/// Every member decides about a result, so every member is part of the key (TRACECAST_ADD_MEMBERS). Of files it holds the path,
-/// not what is in them.
+/// Every member decides about a result, so every member is part of the key (TRACECAST_ADD_MEMBERS).
+/// Of files it holds the path, not what is in them.
 inline void add_members(KeyText& key, const Software& software) {
   TRACECAST_ADD_MEMBERS(key, software, framework, version, date, xla, cuda_graphs, cudnn_benchmark,
                         channels_last, attention);

@@ -7,13 +7,14 @@
 
 namespace tracecast {
 
-/// The greatest batch in 1 to `most` for which `fits` holds, by doubling and bisection from `start`; 0: none.
-/// Takes it that what does not fit at one batch fits at no larger one.
+/// The greatest batch in 1 to `most` for which `fits` holds, by doubling and bisection from
+/// `start`; 0: none. Takes it that what does not fit at one batch fits at no larger one.
 [[nodiscard]] std::int64_t find_largest(std::int64_t start, std::int64_t most,
                                         const std::function<bool(std::int64_t)>& fits);
 
 /// The greatest batch at which the job fits into the device's memory; 0: not even one sample does.
-/// The plan is made anew at every batch tried, with the algorithms that the library would choose there: 5 to 25 ms.
+/// The plan is made anew at every batch tried, with the algorithms that the library would choose
+/// there: 5 to 25 ms.
 [[nodiscard]] std::int64_t find_largest_batch(const ResolvedJob& job, const Hardware& hardware);
 
 /// Batches of `batch` samples, `count` of them per update.
@@ -31,8 +32,9 @@ struct MemoryAdvice {
 };
 /// The largest batch alone.
 [[nodiscard]] MemoryAdvice advise_on_batch(const ResolvedJob& job, const Hardware& hardware);
-/// All advice for a job that does not fit, as far as the phase allows; `prediction` is that of the job. Where weights, optimizer
-/// and context alone exceed the device, that is the advice: nothing is searched or predicted again.
+/// All advice for a job that does not fit, as far as the phase allows; `prediction` is that of the
+/// job. Where weights, optimizer and context alone exceed the device, that is the advice: nothing
+/// is searched or predicted again.
 [[nodiscard]] MemoryAdvice advise_on_memory(const ResolvedJob& job, const Prediction& prediction,
                                             const Hardware& hardware);
 

@@ -17,8 +17,8 @@
 namespace tracecast {
 namespace {
 
-/// Standard deviation of ln(measured / predicted) of what is communicated. Guess: link efficiencies and software of other
-/// machines.
+/// Standard deviation of ln(measured / predicted) of what is communicated. Guess: link efficiencies
+/// and software of other machines.
 constexpr double kCommunicationLogSd = 0.3;
 
 /// The job on another GPU.
@@ -42,8 +42,8 @@ Prediction predict_without_input(const ResolvedJob& job, const Hardware& hardwar
   return predict(bare, hardware);
 }
 
-/// One step's batches when all ranks of a node load: their workers share its cores, and all share its disk. Processes have
-/// workers and a pin thread each; threads of one process share its loader.
+/// One step's batches when all ranks of a node load: their workers share its cores, and all share
+/// its disk. Processes have workers and a pin thread each; threads of one process share its loader.
 struct NodeInput {
   double ranks = 1;
   double loaders = 1;    ///< as many as ranks, or one for all
@@ -71,8 +71,9 @@ NodeInput load_for_node(const InputRequest& input, std::uint32_t ranks, Replicas
   return node;
 }
 
-/// A rank that is fed at its node's pace and computes and communicates for `step` with its input at hand: what its steps
-/// take beyond the slower of both is `lost`. Alone on the host it may be far from waiting.
+/// A rank that is fed at its node's pace and computes and communicates for `step` with its input at
+/// hand: what its steps take beyond the slower of both is `lost`. Alone on the host it may be far
+/// from waiting.
 struct FedRank {
   Seconds lost{};
   InputUse use;
@@ -124,7 +125,8 @@ bool loads_between_steps(const ResolvedJob& job, const StrategyProfile& strategy
          plan_input(*job.input).workers == 0;
 }
 
-/// What such a thread does while no GPU works: it prepares the batches of all `ranks`, and copies one after the other.
+/// What such a thread does while no GPU works: it prepares the batches of all `ranks`, and copies
+/// one after the other.
 Seconds loading_between_steps(const ResolvedJob& job, std::uint32_t ranks,
                               const StepProgram& program) {
   InputRequest all = *job.input;
@@ -291,7 +293,8 @@ ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
     }
   }
   if (strategy.feed_rate > BytesPerSecond(0)) {
-    // Every replica gets the whole input and cuts its part out; the thread waits for the step before it feeds.
+    // Every replica gets the whole input and cuts its part out; the thread waits for the step
+    // before it feeds.
     const double ranks = most_in_host;
     loss += input_bytes(job) * (ranks * ranks) / strategy.feed_rate;
   }

@@ -30,7 +30,8 @@ struct ManyGpus {
   Prediction one_gpu;                  ///< of the first kind, alone, with its input
   DataParallelStep step;
   std::shared_ptr<const ReplicatedRun> process{};  ///< of all GPUs; nothing: they have one each
-  /// What the loaders of a node do in this step, of one rank; `busy_threads` of all. Of a job that loads, each rank by itself.
+  /// What the loaders of a node do in this step, of one rank; `busy_threads` of all. Of a job that
+  /// loads, each rank by itself.
   std::optional<InputUse> input{};
   MemoryPlan memory{};  ///< of the rank with the least headroom
   Interval step_time_s;
@@ -50,7 +51,8 @@ struct ManyGpus {
                                                      const DataParallel& options,
                                                      const SpecLibrary& specs, bool several_nodes);
 
-/// Every GPU of `fabric` with a batch of the job's. Adds to the job's assumptions what was chosen. Throws InputError.
+/// Every GPU of `fabric` with a batch of the job's. Adds to the job's assumptions what was chosen.
+/// Throws InputError.
 [[nodiscard]] ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
                                     const DataParallel& options);
 

@@ -10,7 +10,8 @@
 
 namespace tracecast {
 
-/// Whether a network's path names a config.json (models/language/config.hpp) rather than an ONNX file.
+/// Whether a network's path names a config.json (models/language/config.hpp) rather than an ONNX
+/// file.
 [[nodiscard]] bool is_config_path(std::string_view path);
 
 /// A name for people: the file's, or its folder's where the file is just called config.json.

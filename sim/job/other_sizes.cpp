@@ -83,7 +83,8 @@ std::vector<ChangedLayer> changed_classes(const ShardedStep& step, const Sharded
   return greatest(std::move(losses));
 }
 
-/// Layers that take longer than `allowed` times what they take in `other`, or more kernels, greatest loss first.
+/// Layers that take longer than `allowed` times what they take in `other`, or more kernels,
+/// greatest loss first.
 std::vector<ChangedLayer> changed_layers(const Forecast& forecast, const Forecast& other,
                                          double allowed) {
   if (const auto* step = std::get_if<ShardedStep>(forecast.details.get()))
@@ -143,7 +144,8 @@ class Search {
     if (other->step_time_s.value < forecast_.step_time_s.value * (1 - kRounding))
       add(what, size, *other, 1);
   }
-  /// Reported where the other throughput is greater; layers may take as much longer as the batch is larger.
+  /// Reported where the other throughput is greater; layers may take as much longer as the batch is
+  /// larger.
   void below(std::int64_t size) {
     if (size < 1 || is_known(OtherSize::What::Batch, size)) return;
     const auto other = predict(OtherSize::What::Batch, size);

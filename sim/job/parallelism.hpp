@@ -16,11 +16,13 @@ struct Usual {};
 struct DataParallel {
   std::string strategy{};  ///< id; empty: what users of the framework took
   bool fold = true;        ///< ranks that provably do the same are simulated once
-  /// Standard deviation of a sample's time relative to its mean: sentences or images of differing sizes about 0.25.
+  /// Standard deviation of a sample's time relative to its mean: sentences or images of differing
+  /// sizes about 0.25.
   double sample_sd = 0;
 };
 
-/// Workers and, on machines of their own, servers that hold the variables. What is left out is usual.
+/// Workers and, on machines of their own, servers that hold the variables. What is left out is
+/// usual.
 struct ParameterServers {
   std::optional<std::int64_t> servers{};  ///< of the nodes; nothing: 1
   std::string channel{};                  ///< id; empty: grpc

@@ -84,7 +84,8 @@ void take_gpu(ResolvedJob& job, const Hardware& hardware) {
   if (!taken.note.empty()) job.assumptions.push_back(taken.note);
 }
 
-/// The slowest link between the machine's first GPU slot and its socket, as the bound of copies from the host.
+/// The slowest link between the machine's first GPU slot and its socket, as the bound of copies
+/// from the host.
 void plug_gpu(ResolvedJob& job, const Hardware& hardware) {
   const MachineSpec& machine = *job.machine;
   if (!machine.gpus.empty() && !comes_with(machine, job.gpu)) {

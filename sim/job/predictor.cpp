@@ -49,7 +49,8 @@ void warn_of_guesses(const Prediction& prediction, ResolvedJob& job) {
                          three_digits(prediction.guessed_time.in_ms()) + " ms of the step)");
 }
 
-/// Where another host than the usual one of such GPUs holds the step back: which, and how fast it is.
+/// Where another host than the usual one of such GPUs holds the step back: which, and how fast it
+/// is.
 void tell_of_host(const Prediction& prediction, const Hardware& hardware, ResolvedJob& job) {
   constexpr double kWorthTelling = 0.1;
   if (job.cpu || !job.host) return;
@@ -64,7 +65,8 @@ void tell_of_host(const Prediction& prediction, const Hardware& hardware, Resolv
       three_digits(job.host->single_thread_speed() / usual.single_thread_speed()), usual.name));
 }
 
-/// Casts of lowering (models/lowering/layers.hpp), and what dynamic loss scaling runs before the updates.
+/// Casts of lowering (models/lowering/layers.hpp), and what dynamic loss scaling runs before the
+/// updates.
 bool is_of_autocast(const Kernel& kernel) {
   constexpr std::string_view kNames[] = {"weight_cast", "cast",        "unscale_check",
                                          "unscale",     "is_finite",   "reduce_all",
@@ -72,8 +74,8 @@ bool is_of_autocast(const Kernel& kernel) {
   return std::find(std::begin(kNames), std::end(kNames), kernel.name) != std::end(kNames);
 }
 
-/// Autocast is paid for: casts and loss scaling, by the host and by the GPU. Told where they may be why mixed precision is no
-/// faster than fp32.
+/// Autocast is paid for: casts and loss scaling, by the host and by the GPU. Told where they may be
+/// why mixed precision is no faster than fp32.
 void tell_of_autocast(const Prediction& prediction, ResolvedJob& job) {
   constexpr double kWorthTelling = 0.05;
   if (job.precision != PrecisionMode::Amp) return;

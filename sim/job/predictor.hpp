@@ -33,30 +33,34 @@ struct Matrix {
   }
 };
 
-/// Answers for jobs at places, the same as the command's. Remembers graphs, lowered steps and cells. Safe from several
-/// threads, which get the same answers as one.
+/// Answers for jobs at places, the same as the command's. Remembers graphs, lowered steps and
+/// cells. Safe from several threads, which get the same answers as one.
 class Predictor {
  public:
   explicit Predictor(Hardware hardware);
   [[nodiscard]] const Hardware& hardware() const { return hardware_; }
 
-  /// `Usual`: one GPU where the place has one, else what users of the framework take. Throws InputError naming the flag
-  /// of the command that says the same.
+  /// `Usual`: one GPU where the place has one, else what users of the framework take. Throws
+  /// InputError naming the flag of the command that says the same.
   [[nodiscard]] Forecast predict(const Job& job, const Place& place,
                                  const Parallelism& parallelism = Usual{}) const;
 
-  /// Every job at every place as `Usual` has it. What cannot be predicted is a cell with its reason.
+  /// Every job at every place as `Usual` has it. What cannot be predicted is a cell with its
+  /// reason.
   [[nodiscard]] Matrix throughput(std::span<const Job> jobs, std::span<const Place> places) const;
 
-  /// Throws InputError, naming the flag, where a job is wrong whatever the place: what throughput() refuses everywhere.
+  /// Throws InputError, naming the flag, where a job is wrong whatever the place: what throughput()
+  /// refuses everywhere.
   void check(const Job& job) const;
 
-  /// The largest batch per GPU that fits the device of a forecast; of sharded transformers nothing is reported.
+  /// The largest batch per GPU that fits the device of a forecast; of sharded transformers nothing
+  /// is reported.
   [[nodiscard]] MemoryAdvice advise_on_batch(const Forecast& forecast) const;
   /// For a job on one GPU that does not fit: what a person can do.
   [[nodiscard]] MemoryAdvice advise_on_memory(const Forecast& forecast) const;
 
-  /// What predict() would run, with everything looked up: its graphs can be printed without running them.
+  /// What predict() would run, with everything looked up: its graphs can be printed without running
+  /// them.
   [[nodiscard]] ResolvedJob resolve(const Job& job, const Place& place) const;
 
  private:

@@ -22,7 +22,8 @@ FrameworkProfile library_alone(const RecurrentCall& call, const Hardware& hardwa
   return library;
 }
 
-/// The ops of the call's pass, lowered. Weights stand for the input, whose gradient is a pass of its own.
+/// The ops of the call's pass, lowered. Weights stand for the input, whose gradient is a pass of
+/// its own.
 LoweredStep lower_pass(const RecurrentLayer& layer, const RecurrentCall& call,
                        const FrameworkProfile& library, const GpuSpec& gpu) {
   GraphBuilder builder("row", layer.batch);

@@ -32,8 +32,8 @@ struct RecurrentCall {
 };
 /// The least host time of a launch when calls come back to back: PyTorch's.
 [[nodiscard]] Seconds recurrent_call_launch(const Hardware& hardware);
-/// One call in a row of them: its kernels, or their launches where these take longer. Nothing: no kernel runs for this
-/// pass.
+/// One call in a row of them: its kernels, or their launches where these take longer. Nothing: no
+/// kernel runs for this pass.
 [[nodiscard]] std::optional<RecurrentTime> predict_recurrent_call(const RecurrentLayer& layer,
                                                                   const RecurrentCall& call,
                                                                   const GpuSpec& gpu,

@@ -71,8 +71,8 @@ void settle_precision(ResolvedJob& job, const Hardware& hardware) {
   check_trains(job);
 }
 
-/// What the framework makes of a network's code in a mode. Autocast and 8-bit modes cast by rules of their own. `stepwise`: families
-/// whose code is older than their FusedSince.
+/// What the framework makes of a network's code in a mode. Autocast and 8-bit modes cast by rules
+/// of their own. `stepwise`: families whose code is older than their FusedSince.
 NetworkCode code_of(const FrameworkProfile& framework, PrecisionMode mode, AttentionChoice choice,
                     std::vector<std::string> stepwise) {
   NetworkCode code{.attention = framework.kernels.attention, .stepwise = std::move(stepwise)};
@@ -128,14 +128,16 @@ bool has_recurrent_layers(const NetworkGraph& graph) {
   return std::any_of(graph.ops().begin(), graph.ops().end(), is_recurrent);
 }
 
-/// Whether `network` is a language model: a config.json, or one of the zoo whose layers can be shared or whose caches are known.
+/// Whether `network` is a language model: a config.json, or one of the zoo whose layers can be
+/// shared or whose caches are known.
 bool is_language_model(const std::string& network) {
   if (is_network_path(network)) return is_config_path(network);
   const ZooEntry* entry = find_network(network);
   return entry != nullptr && (entry->transformer || entry->language != nullptr);
 }
 
-/// Words that were left out. Language models run in 16 bits and train with AdamW, as sharded ones do (sharded_job.cpp).
+/// Words that were left out. Language models run in 16 bits and train with AdamW, as sharded ones
+/// do (sharded_job.cpp).
 void fill_in_usual(Job& job) {
   const bool is_language = is_language_model(job.network);
   if (job.precision.empty()) job.precision = is_language ? "bf16" : "fp32";
@@ -143,8 +145,9 @@ void fill_in_usual(Job& job) {
   if (job.software.framework.empty()) job.software.framework = "pytorch";  // what most run today
 }
 
-/// What was assumed of a language model that `asked` leaves open: 16 bits as the job's GPU has them, bf16 on tensor cores
-/// that take it, else fp16 on such, else none. Told first of all assumptions.
+/// What was assumed of a language model that `asked` leaves open: 16 bits as the job's GPU has
+/// them, bf16 on tensor cores that take it, else fp16 on such, else none. Told first of all
+/// assumptions.
 void settle_usual(const Job& asked, ResolvedJob& job) {
   if (!is_language_model(asked.network)) return;
   std::vector<std::string> assumed, flags;
@@ -284,8 +287,8 @@ PredictRequest request_of(const ResolvedJob& job, const Hardware& hardware) {
           .prepared = prepared_of(job, hardware, options)};
 }
 
-/// Computing again is for memory: where it would take more, through workspaces in the backward pass or since the allocator
-/// finds no room for what comes back, everything is kept.
+/// Computing again is for memory: where it would take more, through workspaces in the backward pass
+/// or since the allocator finds no room for what comes back, everything is kept.
 void keep_where_it_saves_nothing(ResolvedJob& job, const Hardware& hardware, GraphStore& graphs) {
   if (job.options.recompute == to_string(Recompute::None)) return;
   ResolvedJob kept = job;
@@ -374,7 +377,8 @@ AttentionChoice attention_choice(std::string_view word) {
 
 GpuSpec with_settings(GpuSpec gpu, const BoardSettings& o) {
   if (o.power_limit_w) {
-    // Guess where the spec says nothing: 40 % of the power limit, and a fifth more on boards sold to gamers.
+    // Guess where the spec says nothing: 40 % of the power limit, and a fifth more on boards sold
+    // to gamers.
     const double low = gpu.min_power_limit.value_or(gpu.tdp * 0.4).in_w();
     const double high =
         gpu.max_power_limit.value_or(gpu.tdp * (gpu.ecc_default_on ? 1.0 : 1.2)).in_w();

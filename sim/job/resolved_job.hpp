@@ -71,10 +71,12 @@ void warn_of_power_limit(const PowerRange& power, std::string_view gpu, Resolved
 [[nodiscard]] MemoryPlan plan_memory(const ResolvedJob& job, const Hardware& hardware);
 [[nodiscard]] bool fits_in_memory(const ResolvedJob& job, const Hardware& hardware);
 
-/// The GPU held at the clocks asked for. Throws InputError: a clock or power limit that the board would refuse.
+/// The GPU held at the clocks asked for. Throws InputError: a clock or power limit that the board
+/// would refuse.
 [[nodiscard]] GpuSpec with_settings(GpuSpec gpu, const BoardSettings& settings);
 
-/// Samples of one epoch: as asked for, else those of the data set that is loaded; nothing when none is.
+/// Samples of one epoch: as asked for, else those of the data set that is loaded; nothing when none
+/// is.
 [[nodiscard]] std::optional<std::int64_t> epoch_samples(const ResolvedJob& job);
 [[nodiscard]] std::optional<PrecisionMode> find_precision(std::string_view name);
 /// The adapters that a job's words ask for. Throws InputError naming the flag.

@@ -24,10 +24,11 @@ struct Roof {
   MathUnit unit{};
   FlopsPerSecond peak{};
 };
-/// Every kernel that does arithmetic and moves data, in order, and the roofs of the formats that they use.
+/// Every kernel that does arithmetic and moves data, in order, and the roofs of the formats that
+/// they use.
 ///   attainable = min(peak, intensity * bandwidth),   intensity = flops / compulsory bytes
-/// Source: Williams et al., CACM 52(4), 2009. Bytes are those that must move; caches may save some of them, so that a kernel
-/// can lie above the slanted roof.
+/// Source: Williams et al., CACM 52(4), 2009. Bytes are those that must move; caches may save some
+/// of them, so that a kernel can lie above the slanted roof.
 struct Roofline {
   std::vector<RooflineKernel> kernels;
   std::size_t without_arithmetic = 0;  ///< kernels left out: they only move data

@@ -5,8 +5,9 @@
 
 namespace tracecast {
 
-/// Adds a warning to `job`, once, where `own` runs slower algorithms since memory is too full for the fastest ones, and
-/// that costs 1 % of the step and more. `prediction`: of `own`, alone on one GPU.
+/// Adds a warning to `job`, once, where `own` runs slower algorithms since memory is too full for
+/// the fastest ones, and that costs 1 % of the step and more. `prediction`: of `own`, alone on one
+/// GPU.
 void warn_of_shortage(const ResolvedJob& own, const Prediction& prediction,
                       const Hardware& hardware, ResolvedJob& job);
 

@@ -9,8 +9,8 @@ namespace tracecast {
 
 /// What lives in device memory while an op of a step runs.
 struct MemoryMoment {
-  Seconds
-      begin{};  ///< of its first kernel, from the step's begin; ops without kernels: of the one before
+  Seconds begin{};  ///< of its first kernel, from the step's begin; ops without kernels: of the one
+                    ///< before
   OpId op;
   MemoryByClass live;  ///< `pool` and `context` are zero: they do not change within a step
 };
@@ -31,8 +31,8 @@ struct StepCurves {
   SampledCurve power_in_step_w;
 };
 
-/// Of a job and its prediction. Without a GPU there is memory alone; of several micro-batches that share an update only
-/// the last one's memory is reported. Pure.
+/// Of a job and its prediction. Without a GPU there is memory alone; of several micro-batches that
+/// share an update only the last one's memory is reported. Pure.
 [[nodiscard]] StepCurves step_curves(const ResolvedJob& job, const Prediction& prediction);
 
 }  // namespace tracecast

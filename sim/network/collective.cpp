@@ -17,7 +17,8 @@ namespace {
 /// Nodes as NCCL's tables count them: 1, 2, more.
 std::size_t node_column(std::uint32_t nodes) { return std::min(nodes, 3U) - 1; }
 
-/// NCCL's steps between nodes were measured over InfiniBand of FDR's latency or less; other networks add the rest.
+/// NCCL's steps between nodes were measured over InfiniBand of FDR's latency or less; other
+/// networks add the rest.
 constexpr Seconds kTableNetwork = 0.7_us;
 
 double floor_log2(std::uint32_t n) { return static_cast<double>(std::bit_width(n)) - 1; }
@@ -92,7 +93,8 @@ struct Communicator::Ways {
     return found;
   }
 
-  /// What the library believes its channels carry: through switches whole channels of a speed that it tries.
+  /// What the library believes its channels carry: through switches whole channels of a speed that
+  /// it tries.
   [[nodiscard]] BytesPerSecond believed_bandwidth() const {
     const auto* tried = newest(library.channel_speeds);
     if (tried == nullptr || !rings.switched || rings.num_nodes > 1) return rings.bandwidth;
@@ -147,7 +149,8 @@ struct Communicator::Ways {
     if (path.algorithm == CollectiveAlgorithm::Ring) {
       return bytes * bus_factor(collective, rings.num_ranks);
     }
-    // A switch that reduces takes the buffer from every GPU once and gives it back, plus each GPU's own share.
+    // A switch that reduces takes the buffer from every GPU once and gives it back, plus each GPU's
+    // own share.
     if (path.algorithm == CollectiveAlgorithm::Nvls && rings.num_nodes == 1) {
       return bytes * (1 + 1.0 / rings.num_ranks);
     }
@@ -159,9 +162,10 @@ struct Communicator::Ways {
     return library.network_sharp && rings.is_infiniband;
   }
 
-  /// Reductions in the switches of the nodes and between them: each GPU's NVLinks carry the buffer and its own share of it;
-  /// a node's NICs carry it once each way where two nodes communication it or the network reduces, twice in the double tree
-  /// of more (inner in one half's tree, leaf in the other's).
+  /// Reductions in the switches of the nodes and between them: each GPU's NVLinks carry the buffer
+  /// and its own share of it; a node's NICs carry it once each way where two nodes communication it
+  /// or the network reduces, twice in the double tree of more (inner in one half's tree, leaf in
+  /// the other's).
   void set_switches(CollectivePlan& plan, const CollectivePath& path, Bytes bytes) const {
     const auto* reduction = newest(library.switch_reductions);
     const double within = (1 + 1.0 / rings.most_per_node) /
@@ -222,7 +226,8 @@ struct Communicator::Ways {
     return choice;
   }
 
-  /// Replaces the library's own estimate of the time, which chose, by the fitted one where there is one.
+  /// Replaces the library's own estimate of the time, which chose, by the fitted one where there is
+  /// one.
   void set_efficiency(CollectivePlan& plan, Collective collective, Bytes bytes,
                       const CollectiveEfficiency& efficiency) const {
     const auto limited = NodeCollective::find(rings, library, efficiency);
@@ -250,7 +255,8 @@ struct Communicator::Ways {
     return std::move(best->plan);
   }
 
-  /// Messages straight from rank to rank, as NCCL's grouped sends: base and step of the ring's simple protocol.
+  /// Messages straight from rank to rank, as NCCL's grouped sends: base and step of the ring's
+  /// simple protocol.
   [[nodiscard]] CollectivePlan messages(Collective collective, Bytes bytes,
                                         const CollectiveEfficiency& efficiency) const {
     CollectivePlan plan = collective == Collective::AllToAll
@@ -282,8 +288,8 @@ struct Communicator::Ways {
                : channels(collective, bytes, efficiency);
   }
 
-  /// Bounds a plan of rings or trees by the threads that serve the sockets of its NICs: the kernel's TCP copies every byte,
-  /// of which a link's weight counts `staging_overhead`.
+  /// Bounds a plan of rings or trees by the threads that serve the sockets of its NICs: the
+  /// kernel's TCP copies every byte, of which a link's weight counts `staging_overhead`.
   void bound_by_sockets(CollectivePlan& plan) const {
     const double overhead = library.kind == LibraryKind::TreeCopies ? 1 : library.staging_overhead;
     for (const FabricUse& use : plan.uses) {

@@ -72,8 +72,8 @@ struct Fabric::State {
   std::vector<Group> groups;
   std::vector<Node> nodes;
   std::vector<FabricNodeId> node_of;  ///< by rank
-  /// Switches as a tree: links first_uplink + 2 i and + 2 i + 1 lead from switch i to its parent and back. The root has
-  /// them too; nothing takes them.
+  /// Switches as a tree: links first_uplink + 2 i and + 2 i + 1 lead from switch i to its parent
+  /// and back. The root has them too; nothing takes them.
   struct Switch {
     std::string name;
     std::optional<std::uint32_t> parent;
@@ -169,7 +169,8 @@ struct Fabric::State {
     }
   }
 
-  /// One aggregate per leaf and direction: its NICs' bandwidth over the oversubscription; flows spread evenly.
+  /// One aggregate per leaf and direction: its NICs' bandwidth over the oversubscription; flows
+  /// spread evenly.
   void add_leaves() {
     add_uplink({"spine", std::nullopt, 0}, BytesPerSecond(0));
     for (std::uint32_t n = 0; n < nodes.size(); ++n) {
@@ -194,7 +195,8 @@ struct Fabric::State {
       const bool is_nic = link.kind == FabricLinkKind::Ethernet ||
                           link.kind == FabricLinkKind::Infiniband ||
                           link.kind == FabricLinkKind::Ipoib;
-      // The latency of a network is that of a message from host to host: of its two NIC links, one counts.
+      // The latency of a network is that of a message from host to host: of its two NIC links, one
+      // counts.
       if (is_nic && on_network) continue;
       on_network |= is_nic;
       route.latency += link.latency;

@@ -30,7 +30,8 @@ enum class FabricLinkKind {
 };
 [[nodiscard]] std::string_view to_string(FabricLinkKind kind);
 
-/// Threads that serve the sockets of a NIC in one direction, where the kernel's TCP carries what goes over it.
+/// Threads that serve the sockets of a NIC in one direction, where the kernel's TCP carries what
+/// goes over it.
 struct SocketThreads {
   BytesPerSecond line_rate{};  ///< of the NIC
   BytesPerSecond each{};       ///< what one thread moves; zero: no thread touches the bytes
@@ -74,8 +75,9 @@ struct Route {
   bool is_staged = false;
 };
 
-/// Machines and their network as directed links, and the way from each GPU to each other. Immutable; copies share
-/// the tables (routes within a machine are found once per kind of node, not once per pair of ranks).
+/// Machines and their network as directed links, and the way from each GPU to each other.
+/// Immutable; copies share the tables (routes within a machine are found once per kind of node, not
+/// once per pair of ranks).
 class Fabric {
  public:
   [[nodiscard]] std::uint32_t num_ranks() const;
@@ -86,7 +88,8 @@ class Fabric {
   /// First rank of a node and how many it has; they are consecutive.
   [[nodiscard]] Rank first_rank(FabricNodeId node) const;
   [[nodiscard]] std::uint32_t ranks_of(FabricNodeId node) const;
-  /// The most of them that share an operating system: a compute tray's, where the node is a rack of them.
+  /// The most of them that share an operating system: a compute tray's, where the node is a rack of
+  /// them.
   [[nodiscard]] std::uint32_t ranks_of_host(FabricNodeId node) const;
 
   [[nodiscard]] const GpuSpec& gpu_of(Rank rank) const;
@@ -104,8 +107,9 @@ class Fabric {
   /// "node 3: gpu0 > plx0".
   [[nodiscard]] std::string name_of(FabricLinkId id) const;
 
-  /// From GPU to GPU. Within a node: over NVLink alone if there is such a way, else over PCIe, else through host memory
-  /// where the cards have no peer access. Between nodes: over the NIC nearest to each.
+  /// From GPU to GPU. Within a node: over NVLink alone if there is such a way, else over PCIe, else
+  /// through host memory where the cards have no peer access. Between nodes: over the NIC nearest
+  /// to each.
   [[nodiscard]] Route route(Rank from, Rank to) const;
   /// Parallel NVLinks straight from GPU to GPU; 0 when there is none.
   [[nodiscard]] int bricks_between(Rank a, Rank b) const;
@@ -123,8 +127,8 @@ class Fabric {
   /// Between a GPU and the memory of the CPU package nearest to it.
   [[nodiscard]] Route route_to_host(Rank from) const;
   [[nodiscard]] Route route_from_host(Rank to) const;
-  /// From host memory to host memory: a parameter server's way. `rail`: which NIC, in the order of the machine file;
-  /// taken modulo their number.
+  /// From host memory to host memory: a parameter server's way. `rail`: which NIC, in the order of
+  /// the machine file; taken modulo their number.
   [[nodiscard]] Route route_between_hosts(FabricNodeId from, FabricNodeId to,
                                           std::uint32_t rail = 0) const;
 
@@ -135,8 +139,8 @@ class Fabric {
   std::shared_ptr<const State> state_;
 };
 
-/// Throws InputError: an id that is not known, more GPUs than the machine has slots, several nodes of which one has no
-/// NIC, no rank at all, more than a million ranks.
+/// Throws InputError: an id that is not known, more GPUs than the machine has slots, several nodes
+/// of which one has no NIC, no rank at all, more than a million ranks.
 [[nodiscard]] Fabric build_fabric(const ClusterSpec& spec, const SpecLibrary& specs);
 
 /// `count` nodes of one machine with `gpus` GPUs each, on one switch.

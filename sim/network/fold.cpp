@@ -74,8 +74,8 @@ class Places {
     }
   }
 
-  /// Switches of a tree are alike when their subtrees are and their parents are: colours from the leaves up (Aho, Hopcroft,
-  /// Ullman, 1974, tree isomorphism), then classes from the root down.
+  /// Switches of a tree are alike when their subtrees are and their parents are: colours from the
+  /// leaves up (Aho, Hopcroft, Ullman, 1974, tree isomorphism), then classes from the root down.
   void place_on_tree() {
     const std::vector<ClusterSwitch>& switches = fabric_.spec().network.switches;
     const std::size_t count = switches.size();

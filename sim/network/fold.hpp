@@ -8,7 +8,8 @@ namespace tracecast {
 
 /// What ranks do with each other: it decides which of them may stand for others.
 enum class Meeting {
-  /// They meet only in collectives of all ranks, each one coupled transfer that waits for the last of them. Then a rank
+  /// They meet only in collectives of all ranks, each one coupled transfer that waits for the last
+  /// of them. Then a rank
   /// counts by when it is ready, and where it stands does not matter.
   InCollectives,
   /// They send to others: who shares links with whom counts too.
@@ -27,9 +28,11 @@ struct RankClasses {
 
 /// Which ranks are provably alike.
 ///   InCollectives: same GPU, same machine, same compute factor.
-///   InMessages: also the same slot, the same slow links, and nodes that a collective of nodes on one switch, or of switches
-///   with alike nodes below, brings onto each other: an automorphism of the fabric that keeps machines, links and rates.
-/// A rank whose start is jittered is alike to none: its moment is its own. Classes are numbered by first rank.
+///   InMessages: also the same slot, the same slow links, and nodes that a collective of nodes on
+///   one switch, or of switches with alike nodes below, brings onto each other: an automorphism of
+///   the fabric that keeps machines, links and rates.
+/// A rank whose start is jittered is alike to none: its moment is its own. Classes are numbered by
+/// first rank.
 [[nodiscard]] RankClasses fold(const Fabric& fabric, Meeting meeting);
 
 }  // namespace tracecast

@@ -102,7 +102,8 @@ class Wirer {
     }
   }
 
-  /// Of one NIC in one direction. A host's hardware threads are shared by its NICs and both directions.
+  /// Of one NIC in one direction. A host's hardware threads are shared by its NICs and both
+  /// directions.
   [[nodiscard]] SocketThreads threads_of(BytesPerSecond line_rate) const {
     const MachineSpec& machine = wiring_.machine;
     const RankVariation& variation = specs_.rank_variation();
@@ -155,7 +156,8 @@ class Wirer {
     }
   }
 
-  /// Ways of fewest links over links of one sort and nodes that carry them; among equals those of the greatest bandwidths.
+  /// Ways of fewest links over links of one sort and nodes that carry them; among equals those of
+  /// the greatest bandwidths.
   struct Ways {
     std::optional<Graph> carried;  ///< links that leave a node that carries
     /// By source, found when it is first asked for.
@@ -383,8 +385,8 @@ class Wirer {
     if (!nics.empty()) assign_ports(nics);
   }
 
-  /// Each GPU takes the NIC nearest to it; GPUs that have the same nearest ones take turns. A GPU reaches the NICs of its
-  /// own host: in a rack, those of its compute tray.
+  /// Each GPU takes the NIC nearest to it; GPUs that have the same nearest ones take turns. A GPU
+  /// reaches the NICs of its own host: in a rack, those of its compute tray.
   void assign_ports(const std::vector<std::uint32_t>& nics) {
     std::vector<std::vector<std::uint32_t>> seen;
     for (const std::uint32_t gpu : slots_) {
@@ -409,8 +411,9 @@ class Wirer {
   }
 
   void connect(std::uint32_t gpu, std::uint32_t nic, const MachineWiring::Port& port) {
-    // Peer access to the NIC (GPUDirect RDMA) needs InfiniBand verbs and a switch that both hang below, or a processor that
-    // the GPU is joined to by NVLink-C2C (NCCL, src/graph/paths.cc: NCCL_NET_GDR_C2C, on by default since 2.27).
+    // Peer access to the NIC (GPUDirect RDMA) needs InfiniBand verbs and a switch that both hang
+    // below, or a processor that the GPU is joined to by NVLink-C2C (NCCL, src/graph/paths.cc:
+    // NCCL_NET_GDR_C2C, on by default since 2.27).
     const auto direct = must_reach(gpu, nic);
     const RouteKind kind = kind_of_path(gpu, direct);
     const bool is_near = kind == RouteKind::PcieSwitch ||

@@ -15,11 +15,13 @@ struct LocalPath {
   bool is_staged = false;
 };
 
-/// One kind of node with all ways through it: what every node of a group has alike. Private to fabric.cpp.
+/// One kind of node with all ways through it: what every node of a group has alike. Private to
+/// fabric.cpp.
 struct MachineWiring {
   MachineSpec machine;
   std::uint32_t num_slots = 0;  ///< that take part: the first ones
-  /// 2 i and 2 i + 1: the two directions of machine.links[i]; after them, one per socket: its memory.
+  /// 2 i and 2 i + 1: the two directions of machine.links[i]; after them, one per socket: its
+  /// memory.
   std::vector<FabricLink> links;
   std::vector<std::string> link_names;
 
@@ -40,8 +42,9 @@ struct MachineWiring {
   std::vector<LocalPath> gpu_to_port, port_to_gpu;  ///< by slot, network link included
 };
 
-/// Finds all ways. `network_link`: what NICs have to the network instead of the machine's own; nothing: as drawn.
-/// Throws InputError: an unknown link or CPU, a slow link that joins nothing, more GPUs than slots.
+/// Finds all ways. `network_link`: what NICs have to the network instead of the machine's own;
+/// nothing: as drawn. Throws InputError: an unknown link or CPU, a slow link that joins nothing,
+/// more GPUs than slots.
 [[nodiscard]] MachineWiring wire_machine(const MachineSpec& machine, const ClusterGroup& group,
                                          const GpuSpec& gpu, const std::string& network_link,
                                          const SpecLibrary& specs);

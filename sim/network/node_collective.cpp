@@ -9,9 +9,11 @@ namespace {
 constexpr Bytes kKib(1024);
 /// A buffer of this size has work for several blocks.
 constexpr Bytes kUncertainty = kKib * 64;
-/// GPUs that reduce in a switch, of however many: NCCL_MAX_NVLS_ARITY (NVIDIA NCCL 2.23 to 2.28, src/include/device.h).
+/// GPUs that reduce in a switch, of however many: NCCL_MAX_NVLS_ARITY (NVIDIA NCCL 2.23 to 2.28,
+/// src/include/device.h).
 constexpr double kMostHeads = 32;
-/// Guess, of the logarithm of time per factor of e in GPUs beyond those that were measured together.
+/// Guess, of the logarithm of time per factor of e in GPUs beyond those that were measured
+/// together.
 constexpr double kBeyondMeasured = 0.2, kMostMeasured = 8;
 
 EfficiencyLink link_of(const RingWays& rings) {
@@ -109,7 +111,8 @@ bool NodeCollective::set_messages(CollectivePlan& plan, Collective collective,
                             : 0;
   const BytesPerSecond rate = slowest(plan.uses, fabric).value_or(rings_->bandwidth) * fraction;
   const double local = pair ? 0 : efficiency->local_share / (n - 1);
-  // What a larger message costs at first is hidden by its own bytes later on where nothing else shares the blocks.
+  // What a larger message costs at first is hidden by its own bytes later on where nothing else
+  // shares the blocks.
   const Seconds bytes = plan.bytes / rate, grown = growth * hop_;
   const Seconds both = pair ? Seconds(std::hypot(bytes.in_s(), grown.in_s())) : bytes + grown;
   plan.latency = start_ + (efficiency->start_hops + efficiency->peer_hops * (n - 2)) * hop_ +

@@ -24,8 +24,9 @@ struct PayloadMix {
   int buffers = 10;
 };
 
-/// Sizes of the buffers of one message. Shares are rounded to whole buffers, the rest goes to the larger sizes first
-/// (uniform) or to the large ones (skew). Random ones follow from the seed alone.
+/// Sizes of the buffers of one message. Shares are rounded to whole buffers, the rest goes to the
+/// larger sizes first (uniform) or to the large ones (skew). Random ones follow from the seed
+/// alone.
 [[nodiscard]] std::vector<Bytes> draw_payload(const PayloadMix& mix, std::uint64_t seed);
 
 }  // namespace tracecast

@@ -23,10 +23,11 @@ struct MeshCycle {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> bricks;
 };
 
-/// As many cycles through all nodes as fit into the bricks at once, each brick once: every cycle is two rings, one in each
-/// direction. `relay`: nodes without a direct brick may be neighbours over a third one. At least three nodes. Found by
-/// depth-first search, the first in the order of nodes; a search that takes more than a million steps ends with what it has.
-/// The number cannot exceed half the least degree.
+/// As many cycles through all nodes as fit into the bricks at once, each brick once: every cycle is
+/// two rings, one in each direction. `relay`: nodes without a direct brick may be neighbours over a
+/// third one. At least three nodes. Found by depth-first search, the first in the order of nodes; a
+/// search that takes more than a million steps ends with what it has. The number cannot exceed half
+/// the least degree.
 [[nodiscard]] std::vector<MeshCycle> pack_cycles(const LinkMesh& mesh, bool relay);
 
 }  // namespace tracecast

@@ -58,7 +58,8 @@ class Finder {
  private:
   /// Where the rings of one node begin and end when they go on to other nodes: one pair per NIC.
   using Gates = std::vector<std::pair<Rank, Rank>>;
-  /// Nodes of a group of which the same slots take part: all ranks and links are numbered from the node's first on.
+  /// Nodes of a group of which the same slots take part: all ranks and links are numbered from the
+  /// node's first on.
   struct NodeKind {
     std::vector<FabricUse> uses;  ///< of the rings within
     Gates gates;
@@ -85,8 +86,8 @@ class Finder {
     return known->second;
   }
 
-  /// Names the links of the first few nodes that are alike with both of their neighbours. The first node of all adds the
-  /// same weights in another order, so one more is taken than is kept.
+  /// Names the links of the first few nodes that are alike with both of their neighbours. The first
+  /// node of all adds the same weights in another order, so one more is taken than is kept.
   void choose_few(std::vector<Node>& nodes) {
     const ClusterNetwork& network = fabric_.spec().network;
     if (!network.switches.empty() || network.nodes_per_leaf > 0) return;  // switches see all nodes
@@ -174,8 +175,8 @@ class Finder {
     return true;
   }
 
-  /// One ring, each GPU followed by the nearest that is left, the next slot among equals. Where it goes on to other
-  /// nodes it is open: of its last GPU, not of its first, the data leave.
+  /// One ring, each GPU followed by the nearest that is left, the next slot among equals. Where it
+  /// goes on to other nodes it is open: of its last GPU, not of its first, the data leave.
   Gates over_host(const std::vector<Rank>& members) {
     std::vector<Rank> order{members.front()}, left(members.begin() + 1, members.end());
     while (!left.empty()) {
@@ -240,8 +241,8 @@ class Finder {
     ways_.is_infiniband = nic.kind == FabricLinkKind::Infiniband;
     return rails;
   }
-  /// A rail of 200 Gb/s and more has two channels: one of them falls short of 25 GB/s. What counts is what the whole way
-  /// carries: a faster NIC behind the same PCIe takes no more of the GPU.
+  /// A rail of 200 Gb/s and more has two channels: one of them falls short of 25 GB/s. What counts
+  /// is what the whole way carries: a faster NIC behind the same PCIe takes no more of the GPU.
   void open_rails(int rails) {
     constexpr BytesPerSecond kOfOneChannel(24e9);
     open(ways_.bandwidth / rails >= kOfOneChannel ? 2 * rails : rails);

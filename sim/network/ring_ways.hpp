@@ -7,7 +7,8 @@
 
 namespace tracecast {
 
-/// The rings of a communicator, all channels together, each with its share of the bytes. Private to sim/network.
+/// The rings of a communicator, all channels together, each with its share of the bytes. Private to
+/// sim/network.
 struct RingWays {
   std::vector<FabricUse> uses;           ///< of one byte on every edge of every ring, shared evenly
   int channels = 1;                      ///< that the library would open

@@ -17,9 +17,10 @@ struct CheckpointPlan {
 /// Failures as a Poisson process of mean time M, checkpoints of d seconds, restarts of R seconds.
 ///   interval t = sqrt(2 d M) (1 + sqrt(d / (2 M)) / 3 + d / (2 M) / 9) - d   for d < 2 M, else M
 ///   useful share = t / (M exp(R / M) (exp((t + d) / M) - 1))
-/// Sources: J. W. Young, CACM 17(9), 1974, for sqrt(2 d M); J. T. Daly, Future Generation Computer Systems 22(3), 2006,
-/// equations 20 and 37, for the higher order and the expected time, in which failures also strike during checkpoints and
-/// restarts. Needs node_mtbf and checkpoint_write above zero, nodes above 0. Pure.
+/// Sources: J. W. Young, CACM 17(9), 1974, for sqrt(2 d M); J. T. Daly, Future Generation Computer
+/// Systems 22(3), 2006, equations 20 and 37, for the higher order and the expected time, in which
+/// failures also strike during checkpoints and restarts. Needs node_mtbf and checkpoint_write above
+/// zero, nodes above 0. Pure.
 [[nodiscard]] CheckpointPlan plan_checkpoints(const ClusterFailures& failures, std::uint32_t nodes);
 
 /// The same for an interval of one's own.

@@ -8,8 +8,8 @@
 namespace tracecast {
 namespace {
 
-/// A copy by a DMA engine that waits for an event and signals one. Guess: cudaMemcpyAsync of a few bytes takes about
-/// as long between devices.
+/// A copy by a DMA engine that waits for an event and signals one. Guess: cudaMemcpyAsync of a few
+/// bytes takes about as long between devices.
 constexpr Seconds kCopyLatency = 10.0_us;
 
 /// Routes that are used at the same time, each by one copy of the whole bucket.
@@ -21,9 +21,10 @@ class CoupledCopies {
     if (no_peers_ && route.is_staged) add_staging(weight);
     latency_ = max(latency_, route.latency);
   }
-  /// Between GPUs of one node. Without an NVSwitch a device has eight peer connections at most (CUDA C Programming Guide,
-  /// Peer-to-Peer Memory Access). Programs connect pairs in order of their numbers: the first nine with each other, then
-  /// the next nine; copies to others are staged.
+  /// Between GPUs of one node. Without an NVSwitch a device has eight peer connections at most
+  /// (CUDA C Programming Guide, Peer-to-Peer Memory Access). Programs connect pairs in order of
+  /// their numbers: the first nine with each other, then the next nine; copies to others are
+  /// staged.
   void add_between(Rank from, Rank to) {
     constexpr std::uint32_t kConnected = 9;
     const Route route = fabric_.route(from, to);
@@ -149,8 +150,8 @@ class Planner {
     }
   }
 
-  /// Scattered in each node, each part summed between nodes, gathered in each node: one after the other for a bucket, each on
-  /// a stream of its own.
+  /// Scattered in each node, each part summed between nodes, gathered in each node: one after the
+  /// other for a bucket, each on a stream of its own.
   void plan_by_node(Bytes bytes, BucketCommunication& communication) const {
     communication.push.push_back(of_group(CommunicationStream::Collective,
                                           in_node_->plan(Collective::ReduceScatter, bytes)));
@@ -240,8 +241,8 @@ class Planner {
             .host = strategy_.host_per_bucket};
   }
 
-  /// add_n reads the gradients of the node's ranks and writes the sum; the update reads weight and sum and writes the
-  /// weight: (n + 1 + 3) * bytes.
+  /// add_n reads the gradients of the node's ranks and writes the sum; the update reads weight and
+  /// sum and writes the weight: (n + 1 + 3) * bytes.
   [[nodiscard]] CommunicationStage add_on_host(Bytes bytes) const {
     CommunicationStage stage{.stream = CommunicationStream::Host};
     const double nodes = fabric_.num_nodes() > 1 ? fabric_.num_nodes() : 1;
@@ -290,8 +291,9 @@ class Planner {
     }
   }
 
-  /// The sum of each node to the servers, of which every node has one with its part of each bucket, and the updated
-  /// weight back. Messages go through the process's one thread for them, on one host too.
+  /// The sum of each node to the servers, of which every node has one with its part of each bucket,
+  /// and the updated weight back. Messages go through the process's one thread for them, on one
+  /// host too.
   void add_server(Bytes bytes, std::uint32_t owner, BucketCommunication& communication) const {
     const std::uint32_t nodes = fabric_.num_nodes();
     CoupledCopies to_server(fabric_, false), from_server(fabric_, false);
@@ -314,8 +316,9 @@ class Planner {
                                   .host = strategy_.host_per_bucket});
   }
 
-  /// A server copies the first worker's part (read and written), adds the others' (two read, one written) and updates
-  /// (gradient, weight and momentum read, the last two written), all of bytes / n:  (2 + 3 (n - 1) + 5) * bytes / n.
+  /// A server copies the first worker's part (read and written), adds the others' (two read, one
+  /// written) and updates (gradient, weight and momentum read, the last two written), all of bytes
+  /// / n:  (2 + 3 (n - 1) + 5) * bytes / n.
   [[nodiscard]] CommunicationStage update_on_server(Bytes bytes) const {
     const double nodes = fabric_.num_nodes();
     const double touched = (2 + 3 * (nodes - 1) + 5) / nodes;

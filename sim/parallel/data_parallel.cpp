@@ -25,7 +25,8 @@ Seconds start_of(const Fabric& fabric, Rank rank) {
   return jitter > Seconds(0) ? jitter * Random(rank.index).uniform() : Seconds();
 }
 
-/// Who is simulated: every rank, or one of each class of those provably alike that have the same program.
+/// Who is simulated: every rank, or one of each class of those provably alike that have the same
+/// program.
 std::vector<RankStream> simulated_ranks(const DataParallelRequest& request) {
   std::vector<RankStream> streams;
   RankClasses classes;

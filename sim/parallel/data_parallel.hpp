@@ -38,33 +38,37 @@ struct DataParallelRequest {
   std::vector<RankKind> kinds;
   std::vector<std::uint32_t> kind_of;  ///< by rank: index into kinds
   std::optional<HostThreads> host;     ///< of one node; nothing: cores enough
-  /// Standard deviation of one sample's time relative to its mean: 0 for samples alike; sentences and images of
-  /// differing sizes have about 0.25. A batch of b has that over the root of b.
+  /// Standard deviation of one sample's time relative to its mean: 0 for samples alike; sentences
+  /// and images of differing sizes have about 0.25. A batch of b has that over the root of b.
   double sample_sd = 0;
   Seconds input_supply{};  ///< no step of a rank is shorter; zero: input at hand
   std::string date{};      ///< of the collective library, "2017-08"; empty: today
   const CostProfile* cost =
       nullptr;  ///< what collectives draw; nothing: as if GPUs waited active-idle
   std::vector<CrossingWork> crossings{};  ///< of a step
-  /// One stream of kernels for ranks of a kind that are provably alike (sim/network/fold.hpp) instead of one per rank:
-  /// they do the same at the same times, so that the result is the same.
+  /// One stream of kernels for ranks of a kind that are provably alike (sim/network/fold.hpp)
+  /// instead of one per rank: they do the same at the same times, so that the result is the same.
   bool fold = true;
 };
 
-/// The expected greatest of `n` independent standard normal numbers, by Blom's approximation: the quantile at
-/// (n - 3/8) / (n + 1/4). 0 for n = 1. G. Blom, Statistical Estimates and Transformed Beta-Variables, 1958.
+/// The expected greatest of `n` independent standard normal numbers, by Blom's approximation: the
+/// quantile at (n - 3/8) / (n + 1/4). 0 for n = 1. G. Blom, Statistical Estimates and Transformed
+/// Beta-Variables, 1958.
 [[nodiscard]] double expected_maximum(std::uint32_t n);
 
 /// How much longer each of a fabric's ranks takes than alone until the slowest is there:
-///   1 + hypot(rank_sd, kernel_share * sample_sd / sqrt(batch)) * expected_maximum(ranks), rank_sd of the fabric's specs
-/// kernel_share: of a step, in which kernels run; what the host alone takes is the same for every sample.
+///   1 + hypot(rank_sd, kernel_share * sample_sd / sqrt(batch)) * expected_maximum(ranks), rank_sd
+///   of the fabric's specs
+/// kernel_share: of a step, in which kernels run; what the host alone takes is the same for every
+/// sample.
 [[nodiscard]] double straggling_of(const Fabric& fabric, double sample_sd, std::int64_t batch,
                                    double kernel_share = 1);
 /// RankVariation's factor of GPUs that share a board with others that work; 1 where none do.
 [[nodiscard]] double shared_board_factor(const GpuSpec& gpu, const Fabric& fabric);
 
-/// Where one synchronous step goes, along its critical path: what, made faster, would make the step faster. Sums to the
-/// step time. Collectives on the path may run beside kernels that nothing waits for (DataParallelStep::exposed).
+/// Where one synchronous step goes, along its critical path: what, made faster, would make the step
+/// faster. Sums to the step time. Collectives on the path may run beside kernels that nothing waits
+/// for (DataParallelStep::exposed).
 struct StepParts {
   Seconds compute{};        ///< kernels, and waiting for the rank's own host
   Seconds communication{};  ///< communication, and what waits to be noticed
@@ -100,23 +104,31 @@ struct DataParallelStep {
   std::vector<LinkLoad> busiest;      ///< greatest share first, at most 8
   std::vector<RankSpan> timeline;
   StepAccount account;  ///< of the mean rank
-  /// Of the mean board: kernels draw what they draw alone, collectives what their blocks and bytes do; who waits is active-idle.
+  /// Of the mean board: kernels draw what they draw alone, collectives what their blocks and bytes
+  /// do; who waits is active-idle.
   PowerRange power;
 };
-/// A step that waits `more` for its input beside what it did: parts, account, power, use of GPUs and links follow.
+/// A step that waits `more` for its input beside what it did: parts, account, power, use of GPUs
+/// and links follow.
 void add_input_wait(DataParallelStep& step, Seconds more);
 
 /// One step of many in a row. Pure.
-///   - ranks with a jittered start begin their first step at moments of their own; the first communication brings all together
-///   - every rank's kernels take the time that they take alone, times what its node's compute factor, the straggling
-///     and running collectives cost: 1 + hypot(rank_sd, sample_sd / sqrt(batch)) * expected_maximum(ranks), and the factor of shared boards (RankVariation); a collective of c channels
-///     occupies c of the GPU's SMs while it runs
-///   - a bucket starts when the last of its gradients is there on every rank, and travels as the strategy's communication
-///   - updates follow as the strategy says, and the next step begins when all have ended, or with a strategy that
+///   - ranks with a jittered start begin their first step at moments of their own; the first
+///   communication brings all together
+///   - every rank's kernels take the time that they take alone, times what its node's compute
+///   factor, the straggling
+///     and running collectives cost: 1 + hypot(rank_sd, sample_sd / sqrt(batch)) *
+///     expected_maximum(ranks), and the factor of shared boards (RankVariation); a collective of c
+///     channels occupies c of the GPU's SMs while it runs
+///   - a bucket starts when the last of its gradients is there on every rank, and travels as the
+///   strategy's communication
+///   - updates follow as the strategy says, and the next step begins when all have ended, or with a
+///   strategy that
 ///     overlaps it, layer by layer
 ///   - a crossing begins when all ranks have made theirs; what reads it waits
-/// Without updates (inference, forward and backward) nothing is communicated, except weights that lie on the first GPU.
-/// Not for one process under the interpreter's lock (nn.DataParallel): run_replicated, sim/parallel/replicas.hpp.
+/// Without updates (inference, forward and backward) nothing is communicated, except weights that
+/// lie on the first GPU. Not for one process under the interpreter's lock (nn.DataParallel):
+/// run_replicated, sim/parallel/replicas.hpp.
 [[nodiscard]] DataParallelStep simulate_data_parallel(const DataParallelRequest& request);
 
 }  // namespace tracecast

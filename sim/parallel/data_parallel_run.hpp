@@ -23,8 +23,8 @@ struct RankStream {
   Seconds start{};  ///< when its first step begins
 };
 
-/// Several steps in a row as a program. Kernels: the actor is the kind of rank, the index a segment; all else has the index of its
-/// bucket.
+/// Several steps in a row as a program. Kernels: the actor is the kind of rank, the index a
+/// segment; all else has the index of its bucket.
 class RunBuilder {
  public:
   RunBuilder(const DataParallelRequest& request, std::span<const RankStream> ranks,
@@ -45,8 +45,8 @@ class RunBuilder {
     const bool copies = served || request.strategy.communication == Communication::Copies ||
                         request.strategy.communication == Communication::Scattered;
     for (std::size_t s = 0; s < kCommunicationStreamCount; ++s) {
-      // Each GPU that adds has copy engines of its own, each server its NIC; a communicator has one stream, and a
-      // process that serves one thread for its messages and one for its updates.
+      // Each GPU that adds has copy engines of its own, each server its NIC; a communicator has one
+      // stream, and a process that serves one thread for its messages and one for its updates.
       const auto stream = static_cast<CommunicationStream>(s);
       const bool on_gpus =
           stream == CommunicationStream::Collective || stream == CommunicationStream::Out;
@@ -108,8 +108,8 @@ class RunBuilder {
     return after;
   }
 
-  /// The fetches of all buckets, in the order in which layers need them: a graph's executor begins with the weights in
-  /// the order of their making.
+  /// The fetches of all buckets, in the order in which layers need them: a graph's executor begins
+  /// with the weights in the order of their making.
   std::vector<std::optional<Task>> add_fetches(int step) {
     std::vector<std::optional<Task>> fetched(communications_.size());
     std::vector<std::uint32_t> order = push_order();
@@ -262,8 +262,8 @@ class LastStep {
     return run_.busy([action](const ActionInfo& info) { return info.action == action; });
   }
 
-  /// `visit(info, start, end)` of all kernels of one rank of a kind, the first of `simulated` ones, in all steps; from the
-  /// last step's begin.
+  /// `visit(info, start, end)` of all kernels of one rank of a kind, the first of `simulated` ones,
+  /// in all steps; from the last step's begin.
   template <class Visit>
   void for_each_kernel(std::uint32_t kind, std::size_t simulated, Visit visit) const {
     const std::vector<ActionInfo>& actions = program_.actions();
@@ -300,7 +300,8 @@ class LastStep {
     return sums;
   }
 
-  /// Back along what released what, until the step's begin. A lag is of gradients that wait to be looked at.
+  /// Back along what released what, until the step's begin. A lag is of gradients that wait to be
+  /// looked at.
   [[nodiscard]] StepParts critical_path() const {
     engine::Picoseconds compute{}, communication{}, host_update{};
     run_.walk_critical_path([&](const ActionInfo& info, engine::Picoseconds time, bool is_lag) {

@@ -36,9 +36,10 @@ struct ActionInfo {
   std::uint32_t index = 0;  ///< kernel, segment, bucket, variable
 };
 
-/// What the ranks of a job do in some steps, in lanes (host threads, streams, copy engines, pools of threads) and over links:
-/// actions, what each waits for, and where steps end. Who writes one is a generator (data_parallel_run,
-/// replicas, server_run, replay, transformer/pipeline, transformer/sharded_run); MultiRankRun is the one runner of all of them.
+/// What the ranks of a job do in some steps, in lanes (host threads, streams, copy engines, pools
+/// of threads) and over links: actions, what each waits for, and where steps end. Who writes one is
+/// a generator (data_parallel_run, replicas, server_run, replay, transformer/pipeline,
+/// transformer/sharded_run); MultiRankRun is the one runner of all of them.
 class MultiRankProgram {
  public:
   using Task = engine::TaskId;
@@ -87,7 +88,8 @@ class MultiRankProgram {
   }
   void end_step(Task task) { step_ends_.push_back(task); }
 
-  /// The engine's link for one of a fabric; made at its first use, or here with a bandwidth of its own.
+  /// The engine's link for one of a fabric; made at its first use, or here with a bandwidth of its
+  /// own.
   engine::LinkId link(FabricLinkId id, BytesPerSecond bandwidth);
   /// Whose links plans name: their bandwidths are taken from here.
   void set_fabric(const Fabric& fabric) { fabric_ = &fabric; }

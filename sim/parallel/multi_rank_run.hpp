@@ -21,8 +21,8 @@ class MultiRankRun {
  public:
   using Task = MultiRankProgram::Task;
 
-  /// Runs every action as soon as what it waits for, its lane and the links allow. `steps`: the last so many are looked at;
-  /// with no step before them everything from time zero on.
+  /// Runs every action as soon as what it waits for, its lane and the links allow. `steps`: the
+  /// last so many are looked at; with no step before them everything from time zero on.
   explicit MultiRankRun(const MultiRankProgram& program, std::size_t steps = 1);
 
   [[nodiscard]] engine::Picoseconds begin() const { return begin_; }
@@ -57,8 +57,8 @@ class MultiRankRun {
     return spans;
   }
 
-  /// Back along what released what, from the stretch's end to its begin: `visit(info, time)` of every action on the way,
-  /// and of lags between them with the info of what waited (`is_lag`).
+  /// Back along what released what, from the stretch's end to its begin: `visit(info, time)` of
+  /// every action on the way, and of lags between them with the info of what waited (`is_lag`).
   template <class Visit>
   void walk_critical_path(Visit visit) const {
     const std::vector<ActionInfo>& actions = program_.actions();

@@ -21,16 +21,16 @@ struct ServedVariable {
   std::uint32_t ready_after = 0;  ///< segment after which its gradient is there
 };
 
-/// What a worker computes in one step, cut where it needs variables and where gradients are ready. The update is not in
-/// it: servers make it.
+/// What a worker computes in one step, cut where it needs variables and where gradients are ready.
+/// The update is not in it: servers make it.
 struct ServerWorker {
   Seconds feeding{};  ///< the host prepares the batch before it asks for anything
   std::vector<Seconds> segments;
   std::vector<ServedVariable> variables;  ///< in the order of the network
   WorkMix mix{};                          ///< of all segments
 };
-/// From the kernels of one step alone, waiting for the worker's own host included. `element_bytes`: as in
-/// find_gradients. Every time is `time_factor` times that of the prediction.
+/// From the kernels of one step alone, waiting for the worker's own host included. `element_bytes`:
+/// as in find_gradients. Every time is `time_factor` times that of the prediction.
 [[nodiscard]] ServerWorker cut_for_servers(const NetworkGraph& graph, const Prediction& prediction,
                                            std::span<const Bytes> element_bytes,
                                            double time_factor = 1);
@@ -53,10 +53,12 @@ struct ParameterServerRequest {
   std::vector<std::uint32_t> kind_of;  ///< by worker: index into kinds
   VariablePlacement placement = VariablePlacement::ByBytes;
   bool asynchronous = false;
-  /// Memory that the server's update touches per byte of a gradient: SGD reads gradient and weight and writes the weight.
+  /// Memory that the server's update touches per byte of a gradient: SGD reads gradient and weight
+  /// and writes the weight.
   double update_accesses = 3;
   BytesPerSecond update_rate{};  ///< of the memory that holds variables
-  /// Variables lie on the server's GPU: every message is copied from or to it at this rate. Zero: in host memory.
+  /// Variables lie on the server's GPU: every message is copied from or to it at this rate. Zero:
+  /// in host memory.
   BytesPerSecond server_copy{};
   BytesPerSecond device_copy{};  ///< between a worker's GPU and its host, each direction
   std::uint64_t seed = 1;        ///< of the order in which workers ask for variables
@@ -89,28 +91,34 @@ struct ParameterServerStep {
   double send_busy = 0, receive_busy = 0;  ///< of its threads; of one that does both, each part
   double update_busy = 0;
   double wire_in = 0, wire_out = 0;  ///< of its NIC's bandwidth
-  /// Updates by others between a worker's reading a variable and its own update of it, mean over variables, workers and
-  /// steps. 0 when synchronous.
+  /// Updates by others between a worker's reading a variable and its own update of it, mean over
+  /// variables, workers and steps. 0 when synchronous.
   double staleness = 0;
   StepAccount account{};  ///< of a worker's step, mean over the steps of all
 };
-/// Power of the mean worker's board: its kernels draw what they draw alone, else it waits active-idle. A step shorter than a window
-/// looks the same in all; in a longer one the board is seen waiting, and seen as busy as alone.
+/// Power of the mean worker's board: its kernels draw what they draw alone, else it waits
+/// active-idle. A step shorter than a window looks the same in all; in a longer one the board is
+/// seen waiting, and seen as busy as alone.
 [[nodiscard]] PowerRange worker_power(const PowerRange& alone, Seconds step_alone,
                                       const ParameterServerStep& step);
 
 /// Steps of workers and servers over a channel. Pure.
-///   - at the begin of a step a worker asks for all variables; TensorFlow's executor starts its receives in no
-///     particular order (Hashemi et al., TicTac, SysML 2019), here shuffled by the seed, each worker its own way
-///   - a message takes its sender's threads, the links between the hosts (max-min fair with all others), and its
-///     receiver's threads; messages wait for threads in the order in which they are ready. In channels with chunks, of
-///     which 1 MiB or more are taken at a time here, the three work at the same time
+///   - at the begin of a step a worker asks for all variables; TensorFlow's executor starts its
+///   receives in no
+///     particular order (Hashemi et al., TicTac, SysML 2019), here shuffled by the seed, each
+///     worker its own way
+///   - a message takes its sender's threads, the links between the hosts (max-min fair with all
+///   others), and its
+///     receiver's threads; messages wait for threads in the order in which they are ready. In
+///     channels with chunks, of which 1 MiB or more are taken at a time here, the three work at the
+///     same time
 ///   - a segment waits for its variables, copied to the GPU; gradients go as soon as they are ready
-///   - synchronous: the server adds the gradients of all workers and updates once; the next step begins when all is
-///     updated and every worker told. Asynchronous: each gradient is an update of its own, and a worker goes on when its
-///     own are done; several steps, of which the later half count
-/// Every other message that waits for a process costs `scan` per message: half of a step's on average.
-/// Throws InputError when that is more than a million messages.
+///   - synchronous: the server adds the gradients of all workers and updates once; the next step
+///   begins when all is
+///     updated and every worker told. Asynchronous: each gradient is an update of its own, and a
+///     worker goes on when its own are done; several steps, of which the later half count
+/// Every other message that waits for a process costs `scan` per message: half of a step's on
+/// average. Throws InputError when that is more than a million messages.
 [[nodiscard]] ParameterServerStep simulate_parameter_server(const ParameterServerRequest& request);
 
 }  // namespace tracecast

@@ -31,7 +31,8 @@ StepTimeline timeline_of(const RankKind& rank, const DataParallelRequest& reques
   return shared;
 }
 
-/// From the end of the kernel before (or the step's begin) to the end of each kernel, and its busy part.
+/// From the end of the kernel before (or the step's begin) to the end of each kernel, and its busy
+/// part.
 struct KernelTimes {
   std::vector<Seconds> ends, whole, busy;
   Seconds lead{};  ///< of the first one's whole time: micro-batches before the last
@@ -86,7 +87,8 @@ class ProgramBuilder {
     add_segments(cuts_of(buckets_, schedule_.updates_begin, cuts_forward, rank_.crossings));
     program_.updates.resize(buckets_.size());
     for (const GradientBucket& bucket : buckets_) program_.delay.push_back(bucket.delay);
-    // Variables on the host are updated there; with one GPU as well, whose step has the update on the GPU: it stays.
+    // Variables on the host are updated there; with one GPU as well, whose step has the update on
+    // the GPU: it stays.
     add_updates();
     add_packing();
     return std::move(program_);
@@ -199,7 +201,8 @@ class ProgramBuilder {
   RankProgram program_;
 };
 
-/// Of a table that every rank has, each row's gradient travels once, however often the batch looks it up.
+/// Of a table that every rank has, each row's gradient travels once, however often the batch looks
+/// it up.
 void count_rows_once(const RankKind& rank, GradientSchedule& schedule) {
   for (Gradient& gradient : schedule.gradients) {
     const double elements =

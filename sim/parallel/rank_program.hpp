@@ -34,13 +34,13 @@ struct RankPrograms {
   double wire_share = 1;                ///< bytes of a gradient on its way over those computed
 };
 
-/// The programs of all kinds of a request, every kernel `straggling` times its time. Host costs grow where ranks
-/// share the cores of a node; the step is then simulated anew.
+/// The programs of all kinds of a request, every kernel `straggling` times its time. Host costs
+/// grow where ranks share the cores of a node; the step is then simulated anew.
 [[nodiscard]] RankPrograms make_rank_programs(const DataParallelRequest& request,
                                               double straggling);
 
-/// A gradient's copy into or out of its bucket: a kernel that reads and writes it. Guess: 2.5 us for a kernel without
-/// work, 0.8 of the memory bandwidth.
+/// A gradient's copy into or out of its bucket: a kernel that reads and writes it. Guess: 2.5 us
+/// for a kernel without work, 0.8 of the memory bandwidth.
 [[nodiscard]] Seconds bucket_copy_time(Bytes bytes, const GpuSpec& gpu);
 
 }  // namespace tracecast

@@ -41,8 +41,8 @@ class Parts {
     const OpId id = one.priced.lowered->ops[kernel.op].op;
     const Op& op = step_.graph.op(id);
     if (op.pass == Pass::Update) {
-      // zero_grad() runs before the backward pass; AccumulateGrad as soon as the gradient is there, that of replicated weights
-      // after the reduction.
+      // zero_grad() runs before the backward pass; AccumulateGrad as soon as the gradient is there,
+      // that of replicated weights after the reduction.
       const Kernel& work = one.priced.choices[kernel.op].candidate->kernels[kernel.kernel];
       if (work.name == "zero") return Part::Zero;
       const bool waits = op.inputs.empty() || is_replicated_[op.inputs.front().index] != 0;
@@ -244,7 +244,8 @@ class ReplicatedRun {
     result_.launching += each * count;
   }
 
-  /// A transfer that both streams reach, each when it is free, and leave together; or one beside the streams, of input.
+  /// A transfer that both streams reach, each when it is free, and leave together; or one beside
+  /// the streams, of input.
   void add_transfer(const CollectivePlan& plan, Task issued, DeviceWork work,
                     std::array<Bytes, 2> bytes, bool is_input = false) {
     const Action action = is_input                   ? Action::Input
@@ -398,7 +399,8 @@ class ReplicatedRun {
     result_.gpus = replicas_;
     result_.simulated = static_cast<std::uint32_t>(streams_.size());
     result_.step_time = run.time() / steps;
-    // A kernel of the next stretch may begin before this one ends, on a GPU that has nothing to update.
+    // A kernel of the next stretch may begin before this one ends, on a GPU that has nothing to
+    // update.
     const auto since = [&](engine::Picoseconds at) {
       return at.in_seconds() - run.begin().in_seconds();
     };

@@ -34,7 +34,8 @@ class Slices {
 
 constexpr std::size_t kMostBusiest = 8;
 
-/// Kernels of the first GPU, or of one of the others, as nvidia-smi samples them: those of collectives too, that spin.
+/// Kernels of the first GPU, or of one of the others, as nvidia-smi samples them: those of
+/// collectives too, that spin.
 Range utilization_of(const ReplicatedTimeline& run, bool first, const GpuSpec& gpu) {
   StepTimeline busy;
   busy.step_time = run.step_time * static_cast<double>(run.steps);
@@ -282,7 +283,8 @@ DataParallelStep accumulate_steps(const DataParallelStep& early, double times,
                                    [&](const LinkLoad& other) { return other.link == load.link; });
     load.share = mean(same == early.busiest.end() ? 0.0 : same->share, load.share);
   }
-  // What runs when, of as many micro-batches as a reader follows; the others before them look like these.
+  // What runs when, of as many micro-batches as a reader follows; the others before them look like
+  // these.
   constexpr double kMostShown = 16;
   const double shown = std::min(times, kMostShown);
   std::vector<RankSpan> timeline;

@@ -199,7 +199,8 @@ class Builder {
       uses.push_back({run_.program.link(id, link.bandwidth), weight_of(link)});
     }
     std::sort(uses.begin(), uses.end());
-    // Links that a route crosses twice (memory read and written) are one use with the sum of weights.
+    // Links that a route crosses twice (memory read and written) are one use with the sum of
+    // weights.
     std::vector<engine::LinkUse> merged;
     for (const engine::LinkUse& use : uses) {
       if (!merged.empty() && merged.back().link.index == use.link.index) {
@@ -211,7 +212,8 @@ class Builder {
     return uses_[key] = merged;
   }
 
-  /// A message from one process to another: its first and last task. `sends`, `receives`: who keeps count.
+  /// A message from one process to another: its first and last task. `sends`, `receives`: who keeps
+  /// count.
   std::pair<Task, Task> add_message(const Process& from, const Process& to, Bytes bytes,
                                     bool from_server, ServerUse& use, Task start) {
     const ChannelMessage message{.bytes = bytes, .into_tensor = true};
@@ -326,7 +328,8 @@ class Builder {
     return bytes * accesses / request_.update_rate;
   }
 
-  /// Each gradient is added to the sum of the others (read both, write one); the last completes the update.
+  /// Each gradient is added to the sum of the others (read both, write one); the last completes the
+  /// update.
   void update_together() {
     constexpr double kAddition = 3;
     for (std::uint32_t v = 0; v < variables_.size(); ++v) {

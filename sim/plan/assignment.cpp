@@ -37,7 +37,8 @@ class Assignment {
   }
 
  private:
-  /// The free column at the end of the cheapest path from `row`; prices then make every step of it free of charge.
+  /// The free column at the end of the cheapest path from `row`; prices then make every step of it
+  /// free of charge.
   std::size_t find_path(std::size_t row) {
     constexpr double kFar = std::numeric_limits<double>::infinity();
     std::vector<double> distance(columns_, kFar);

@@ -49,7 +49,8 @@ class EventRun {
   }
 
  private:
-  /// What happens next, with all that happens at the same time. False: nothing that matters any more.
+  /// What happens next, with all that happens at the same time. False: nothing that matters any
+  /// more.
   bool take_events() {
     bool matters = false;
     do {
@@ -183,7 +184,8 @@ class EventRun {
     }
   }
 
-  /// Everybody is placed anew in the policy's order; then those who lost stop and those who won start.
+  /// Everybody is placed anew in the policy's order; then those who lost stop and those who won
+  /// start.
   void place_all() {
     free_.free_all();
     for (const JobId job : waiting_or_all_) wanted_[job.index].gets = false;
@@ -202,7 +204,8 @@ class EventRun {
         start(job, wanted.type, wanted.gpus, std::move(wanted.held));
     }
   }
-  /// What the policy grants; where machines count and that does not fit any more, the next smaller size that does.
+  /// What the policy grants; where machines count and that does not fit any more, the next smaller
+  /// size that does.
   bool want_granted(JobId job) {
     Wanted& wanted = wanted_[job.index];
     wanted.held.clear();
@@ -246,8 +249,8 @@ class EventRun {
     }
     return false;
   }
-  /// Whether a running job keeps its GPUs, or gets others that cost it nothing more: a charge at every decision does not
-  /// ask who moved.
+  /// Whether a running job keeps its GPUs, or gets others that cost it nothing more: a charge at
+  /// every decision does not ask who moved.
   [[nodiscard]] bool goes_on(JobId job) {
     Wanted& wanted = wanted_[job.index];
     if (!wanted.gets || wanted.type != progress_.type_of(job) ||
@@ -286,7 +289,8 @@ class EventRun {
     queue_.push(progress_.now() + engine::to_ticks<Time>(failures_.wait()), 0, kFailure,
                 engine::Phase::Start);
   }
-  /// A machine or a GPU stops; the gangs on it go back to their last checkpoint and start again at once on others like it.
+  /// A machine or a GPU stops; the gangs on it go back to their last checkpoint and start again at
+  /// once on others like it.
   bool fail() {
     plan_failure();
     ++schedule_.failures;

@@ -4,7 +4,8 @@
 
 namespace tracecast::plan {
 
-/// A run in which a ranking policy decides at every arrival, completion and failure, and when its own order changes.
+/// A run in which a ranking policy decides at every arrival, completion and failure, and when its
+/// own order changes.
 [[nodiscard]] Schedule run_by_events(const JobMix& mix, const Fleet& fleet, const Rules& rules,
                                      Ranking& ranking, Placement placement,
                                      const ScheduleOptions& options);

@@ -8,7 +8,8 @@
 namespace tracecast::plan {
 namespace {
 
-/// A job of a month on a million GPUs that fail every five years each meets 16,000. A failure looks at every machine.
+/// A job of a month on a million GPUs that fail every five years each meets 16,000. A failure looks
+/// at every machine.
 constexpr std::uint64_t kLeastFailures = 20'000, kMostFailures = 5'000'000;
 constexpr std::uint64_t kMostLookedAt = 1'000'000'000;
 

@@ -16,14 +16,16 @@ struct Failure {
   std::uint64_t gpu = 0;  ///< of the fleet, in the order of its machines
 };
 
-/// Failures of a fleet, drawn: machines and GPUs fail independently of each other and of their age, so that all together are a
-/// Poisson process of the sum of their rates, and each is one of them in proportion. Needs Fleet::failures.
+/// Failures of a fleet, drawn: machines and GPUs fail independently of each other and of their age,
+/// so that all together are a Poisson process of the sum of their rates, and each is one of them in
+/// proportion. Needs Fleet::failures.
 class FailureDraw {
  public:
   FailureDraw(const Fleet& fleet, std::uint64_t seed);
   /// Until the next one.
   [[nodiscard]] Seconds wait();
-  /// Throws InputError after so many that jobs which have not ended by then never will: they fail more often than they get on.
+  /// Throws InputError after so many that jobs which have not ended by then never will: they fail
+  /// more often than they get on.
   [[nodiscard]] Failure what();
 
  private:
@@ -32,8 +34,9 @@ class FailureDraw {
   std::uint64_t left_;  ///< that may still come
 };
 
-/// Which gangs a failure strikes; asked of all that run, one after the other, always in the same order. Where machines do not
-/// count, a GPU of the fleet names the gang, whatever fails. Of a machine the gangs hold its GPUs from the first one on.
+/// Which gangs a failure strikes; asked of all that run, one after the other, always in the same
+/// order. Where machines do not count, a GPU of the fleet names the gang, whatever fails. Of a
+/// machine the gangs hold its GPUs from the first one on.
 class FailureHits {
  public:
   FailureHits(const Fleet& fleet, const Failure& failure);

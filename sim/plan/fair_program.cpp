@@ -15,7 +15,8 @@ constexpr double kShrink = 0.1;                             ///< of mu from one 
 constexpr int kMostSteps = 60;                              ///< Newton's, per centre
 constexpr double kLooseCentre = 1e-2, kTightCentre = 1e-9;  ///< squared Newton decrements
 
-/// What is asked of a row at a level, and its derivatives; increasing and convex in t = +-z, which is maximized.
+/// What is asked of a row at a level, and its derivatives; increasing and convex in t = +-z, which
+/// is maximized.
 struct Demand {
   double value = 0, slope = 0, curvature = 0;
 };
@@ -165,8 +166,9 @@ class CentralPath {
     return false;
   }
 
-  /// Newton's step and its squared decrement. Per row k, block H = copies (diag 1/x^2 + 1 1'/rest^2 + a a'/room^2); the
-  /// border holds t and, for every capacity j, y_j = (change of what is used) / free_j^2.
+  /// Newton's step and its squared decrement. Per row k, block H = copies (diag 1/x^2 + 1 1'/rest^2
+  /// + a a'/room^2); the border holds t and, for every capacity j, y_j = (change of what is used) /
+  /// free_j^2.
   double find_step(double mu) {
     const std::size_t border = types_ + 1, last = types_;
     std::vector<double> schur(border * border), right(border);
@@ -198,7 +200,8 @@ class CentralPath {
     return decrement;
   }
 
-  /// Eliminates row k: keeps inv(H) [capacity columns, t column] and inv(H)(-gradient), adds to the border's system.
+  /// Eliminates row k: keeps inv(H) [capacity columns, t column] and inv(H)(-gradient), adds to the
+  /// border's system.
   void add_row(std::size_t k, const std::vector<double>& free, std::size_t border,
                std::vector<double>& schur, std::vector<double>& right, double& gradient_t,
                double& hessian_t) {
@@ -251,7 +254,8 @@ class CentralPath {
               blocks_.begin() + static_cast<std::ptrdiff_t>(k * types_ * width));
   }
 
-  /// h is positive definite: Gaussian elimination without pivots keeps its accuracy whatever the scales of its rows.
+  /// h is positive definite: Gaussian elimination without pivots keeps its accuracy whatever the
+  /// scales of its rows.
   void solve_blocks(std::vector<double>& h, std::vector<double>& rhs, std::size_t width) const {
     const std::size_t n = types_;
     for (std::size_t p = 0; p < n; ++p) {

@@ -32,7 +32,8 @@ struct FleetFailures {
   std::optional<Seconds> gpu_mtbf{};    ///< of one GPU that fails alone
 };
 
-/// The GPUs that jobs are given. One that was made here is valid: every type has a GPU, every machine a type.
+/// The GPUs that jobs are given. One that was made here is valid: every type has a GPU, every
+/// machine a type.
 struct Fleet {
   std::string id;
   std::vector<GpuType> types;
@@ -42,12 +43,14 @@ struct Fleet {
   [[nodiscard]] int total_gpus() const;
 };
 
-/// `gpus` of one type, `per_machine` in each. Throws InputError naming --gpus: not a multiple, below 1.
+/// `gpus` of one type, `per_machine` in each. Throws InputError naming --gpus: not a multiple,
+/// below 1.
 [[nodiscard]] Fleet uniform_fleet(std::int64_t gpus, std::int64_t per_machine,
                                   std::string_view gpu);
 
-/// Reads and checks a fleet in text format (sim/plan/proto/fleet.proto). `where` names it in errors.
-/// Throws InputError with line: bad syntax, no group, counts below 1 or absurd, negative prices or powers.
+/// Reads and checks a fleet in text format (sim/plan/proto/fleet.proto). `where` names it in
+/// errors. Throws InputError with line: bad syntax, no group, counts below 1 or absurd, negative
+/// prices or powers.
 [[nodiscard]] Fleet load_fleet(std::string_view text, std::string_view where);
 
 }  // namespace tracecast::plan

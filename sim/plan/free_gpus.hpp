@@ -15,9 +15,10 @@ struct HeldGpus {
 };
 
 /// Which GPUs of a fleet are free, and where a gang fits. All GPUs of a gang are of one type.
-/// Pool: any free GPUs. Machines: a gang that fits a machine needs one with as many free, the first in the fleet's order;
-/// a larger one needs whole idle machines, and one more with the rest free. Nearest: any free GPUs; the machine with the least
-/// that suffice, else those with the most free first, each in the fleet's order among equals.
+/// Pool: any free GPUs. Machines: a gang that fits a machine needs one with as many free, the first
+/// in the fleet's order; a larger one needs whole idle machines, and one more with the rest free.
+/// Nearest: any free GPUs; the machine with the least that suffice, else those with the most free
+/// first, each in the fleet's order among equals.
 class FreeGpus {
  public:
   FreeGpus(const Fleet& fleet, Placement placement);
@@ -26,8 +27,8 @@ class FreeGpus {
   [[nodiscard]] int free_of(TypeId type) const { return free_of_type_[type.index]; }
   [[nodiscard]] int free() const { return free_; }
   [[nodiscard]] bool fits(int gpus, TypeId type) const;
-  /// Takes GPUs for a gang, or tells that it does not fit and takes none. What is held is appended to `held`; with Pool,
-  /// where machines do not count, it stays empty.
+  /// Takes GPUs for a gang, or tells that it does not fit and takes none. What is held is appended
+  /// to `held`; with Pool, where machines do not count, it stays empty.
   [[nodiscard]] bool take(int gpus, TypeId type, std::vector<HeldGpus>& held);
   /// Takes those very GPUs when all are free.
   [[nodiscard]] bool take_again(int gpus, TypeId type, const std::vector<HeldGpus>& held);

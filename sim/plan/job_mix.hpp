@@ -33,13 +33,15 @@ struct JobKind {
   std::string model;  ///< empty where the file names none
   std::int64_t batch = 0;
   int gpus = 1;  ///< a gang: all of them at once
-  /// Steps per second of the whole gang on each GPU type of the fleet; 0: cannot run there. Where a file states durations
-  /// a step is a second of them.
+  /// Steps per second of the whole gang on each GPU type of the fleet; 0: cannot run there. Where a
+  /// file states durations a step is a second of them.
   std::vector<double> rates;
-  /// The same in more machines than the gang needs, as measured; 0: not known. Empty: nowhere known.
+  /// The same in more machines than the gang needs, as measured; 0: not known. Empty: nowhere
+  /// known.
   std::vector<double> scattered_rates;
   Seconds start_cost{};  ///< of a start or restart, where the rules charge for it
-  /// Of an elastic gang: every number of GPUs that it may have, rising, `gpus` among them; empty: `gpus` and no other.
+  /// Of an elastic gang: every number of GPUs that it may have, rising, `gpus` among them; empty:
+  /// `gpus` and no other.
   std::vector<GangSize> sizes;
   Seconds
       resize_cost{};  ///< least cost of the start after a change of size, whatever the rules charge
@@ -71,11 +73,13 @@ struct SharedRate {
   double rate_a = 0, rate_b = 0;  ///< steps per second of each while both run
 };
 
-/// A stretch of a job at one batch size. Jobs whose batch changes have several; their pace shows only when it is theirs.
+/// A stretch of a job at one batch size. Jobs whose batch changes have several; their pace shows
+/// only when it is theirs.
 struct JobPhase {
   double steps = 0;   ///< > 0
   double epochs = 0;  ///< > 0
-  /// How many of its own steps the job counts where QueuedJob::steps counts one. What a policy's solver is given is in those.
+  /// How many of its own steps the job counts where QueuedJob::steps counts one. What a policy's
+  /// solver is given is in those.
   double counted = 1;
 };
 

@@ -19,7 +19,8 @@ constexpr std::int64_t kMostMicroBatch = 16;
 const std::vector<std::int64_t> kExpertRanks{1, 8, 32};
 const char* const kRecompute[] = {"none", "selective", "full"};
 
-/// Parallel layouts that differ in micro-batch and recomputation alone: the unit of work of a thread.
+/// Parallel layouts that differ in micro-batch and recomputation alone: the unit of work of a
+/// thread.
 struct Family {
   PlanOptions plan;
   std::vector<std::int64_t> micro_batches;

@@ -28,11 +28,13 @@ struct LayoutSearch {
   std::size_t predicted = 0, left_out = 0;  ///< left out: provably no better (see below)
 };
 
-/// The fastest parallel layout of the job over the place's GPUs with `base.plan.global_batch` sequences a step. What `base` names stays;
-/// otherwise tensor 1 to the GPUs of a machine and stages in powers of two (also other divisors of the layers), ZeRO 0 to 3, experts, micro-batches
+/// The fastest parallel layout of the job over the place's GPUs with `base.plan.global_batch`
+/// sequences a step. What `base` names stays; otherwise tensor 1 to the GPUs of a machine and
+/// stages in powers of two (also other divisors of the layers), ZeRO 0 to 3, experts, micro-batches
 /// 1 to 16, recomputation none, selective, full, schedules 1f1b and interleaved.
-/// Left out unless `exhaustive`: more recomputation where less fits, larger micro-batches where full recomputation does not fit.
-/// Asked in `threads` threads; the same answer for any number. Throws InputError: no global batch, no transformer, no parallel layout that counts up.
+/// Left out unless `exhaustive`: more recomputation where less fits, larger micro-batches where
+/// full recomputation does not fit. Asked in `threads` threads; the same answer for any number.
+/// Throws InputError: no global batch, no transformer, no parallel layout that counts up.
 [[nodiscard]] LayoutSearch search_layouts(const Predictor& predictor, const Job& job,
                                           const Place& place, const Sharded& base,
                                           bool exhaustive = false, unsigned threads = 0);

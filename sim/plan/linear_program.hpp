@@ -8,7 +8,8 @@ class OsiClpSolverInterface;
 
 namespace tracecast::plan {
 
-/// Maximize c'x subject to rows low <= a'x <= high and bounds on x, some of x whole numbers. Solved by CBC and CLP (COIN-OR).
+/// Maximize c'x subject to rows low <= a'x <= high and bounds on x, some of x whole numbers. Solved
+/// by CBC and CLP (COIN-OR).
 class LinearProgram {
  public:
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -34,11 +35,11 @@ class LinearProgram {
   void add_row(std::vector<Term> terms, double low, double high);
   [[nodiscard]] std::size_t num_variables() const { return gains_.size(); }
 
-  /// A best solution; nothing: there is none, or the objective has no bound. With whole numbers the best is proven to a
-  /// relative gap of 1e-9, or the best found in `most_seconds`.
+  /// A best solution; nothing: there is none, or the objective has no bound. With whole numbers the
+  /// best is proven to a relative gap of 1e-9, or the best found in `most_seconds`.
   [[nodiscard]] std::optional<Solution> maximize(double most_seconds = 60) const;
-  /// The same with cuts and heuristics of CBC, for programs that are hard. `proven` false: the time ran out before it was
-  /// known whether there is a solution.
+  /// The same with cuts and heuristics of CBC, for programs that are hard. `proven` false: the time
+  /// ran out before it was known whether there is a solution.
   [[nodiscard]] std::optional<Solution> search(const Search& search, bool* proven = nullptr) const;
 
  private:

@@ -33,9 +33,10 @@ enum class Leaves {
 
 /// Every job's remaining work on the clock of one run: who runs where, since when, how far.
 ///
-/// While a job holds GPUs of type t it first pays what is left of its start cost c, then does rate_t / f steps per second,
-/// f = Rules::run_time_factor: left(now) = left - max(0, now - since - c) * rate_t / f. Work lost elsewhere than in
-/// lose_work() does not exist, so steps done + steps left is constant.
+/// While a job holds GPUs of type t it first pays what is left of its start cost c, then does
+/// rate_t / f steps per second, f = Rules::run_time_factor: left(now) = left - max(0, now - since -
+/// c) * rate_t / f. Work lost elsewhere than in lose_work() does not exist, so steps done + steps
+/// left is constant.
 class Progress {
  public:
   Progress(const JobMix& mix, const Fleet& fleet, const Rules& rules);
@@ -56,7 +57,8 @@ class Progress {
     return states_[job.index].held;
   }
   [[nodiscard]] double left_steps(JobId job) const;
-  /// What a policy takes for left: the epochs that are left at the pace of the moment (QueuedJob::phases).
+  /// What a policy takes for left: the epochs that are left at the pace of the moment
+  /// (QueuedJob::phases).
   [[nodiscard]] double expected_left(JobId job) const;
   /// JobPhase::counted of the moment; 1 where it has no phases.
   [[nodiscard]] double counted(JobId job) const;
@@ -76,13 +78,14 @@ class Progress {
   [[nodiscard]] double rate(JobId job, TypeId type, int gpus) const {
     return mix_.kind_of(job).rate(gpus, type) / rules_.run_time_factor;
   }
-  /// On these very GPUs: as measured of gangs in more machines than they need, or by Rules::scattered_run_time_factor.
+  /// On these very GPUs: as measured of gangs in more machines than they need, or by
+  /// Rules::scattered_run_time_factor.
   [[nodiscard]] double rate_on(JobId job, TypeId type, int gpus,
                                const std::vector<HeldGpus>& held) const;
   /// Whether so many GPUs are in more machines than they need.
   [[nodiscard]] bool is_scattered(TypeId type, int gpus, const std::vector<HeldGpus>& held) const;
-  /// What a start with so many GPUs costs: its start cost where that is charged, at least JobKind::resize_cost where the job
-  /// had another number before.
+  /// What a start with so many GPUs costs: its start cost where that is charged, at least
+  /// JobKind::resize_cost where the job had another number before.
   [[nodiscard]] Seconds start_cost(JobId job, int gpus, bool is_charged) const;
   /// When a running job ends if nothing happens. What StartCharge::EveryDecision says is left out.
   [[nodiscard]] Time foreseen_end(JobId job) const;
@@ -97,8 +100,8 @@ class Progress {
   /// What was done since the last of regular checkpoints is lost, and `restart` is to be paid.
   void lose_work(JobId job, Seconds checkpoint_interval, Seconds restart);
 
-  /// For runs in rounds: the job had so many GPUs of a type from `begin` to `end`, half of those that another shared, did so
-  /// many steps and paid so much.
+  /// For runs in rounds: the job had so many GPUs of a type from `begin` to `end`, half of those
+  /// that another shared, did so many steps and paid so much.
   void credit(JobId job, TypeId type, Time begin, Time end, double steps, Seconds overhead,
               double gpus);
   /// Whether it has GPUs in the round that begins.

@@ -5,9 +5,9 @@
 
 namespace tracecast::plan {
 
-/// The draws of Python's `random.Random(seed)`, which published simulators made theirs with: MT19937 seeded through an
-/// array of one word (Matsumoto and Nishimura, "Mersenne twister", ACM TOMACS 8(1), 1998), and `randrange` by rejection of
-/// as many bits as the bound has.
+/// The draws of Python's `random.Random(seed)`, which published simulators made theirs with:
+/// MT19937 seeded through an array of one word (Matsumoto and Nishimura, "Mersenne twister", ACM
+/// TOMACS 8(1), 1998), and `randrange` by rejection of as many bits as the bound has.
 class PublishedRandom {
  public:
   explicit PublishedRandom(std::uint32_t seed);

@@ -17,7 +17,8 @@ void sort_by(const std::vector<double>& keys, std::vector<JobId>& jobs) {
   const std::size_t most = 16 * jobs.size() + 64;
   for (std::size_t i = 1; i < jobs.size(); ++i) {
     const JobId job = jobs[i];
-    // A binary search for the place and one move of the rest: an arrival among thousands costs little.
+    // A binary search for the place and one move of the rest: an arrival among thousands costs
+    // little.
     if (!less(job, jobs[i - 1])) continue;
     const auto place =
         std::upper_bound(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(i), job, less);

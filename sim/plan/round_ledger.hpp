@@ -9,7 +9,8 @@
 
 namespace tracecast::plan {
 
-/// A job (a = b), or two that share GPUs, or a job on another number of GPUs, as the mechanism weighs them.
+/// A job (a = b), or two that share GPUs, or a job on another number of GPUs, as the mechanism
+/// weighs them.
 struct Entity {
   JobId a, b;
   bool is_new = false;      ///< came after the shares were divided
@@ -96,8 +97,9 @@ class Ledger {
     for (const PairShare& pair : shares.pairs)
       append_shared({entities_[pair.a].a, entities_[pair.b].a, false, {}}, pair.of_type);
   }
-  /// How urgent an entity is on a type: its share over the part it has had of the time given so far. Who has no share yet is
-  /// the least urgent. Shares are assigned in a period that reset() has begun: some time has been given then.
+  /// How urgent an entity is on a type: its share over the part it has had of the time given so
+  /// far. Who has no share yet is the least urgent. Shares are assigned in a period that reset()
+  /// has begun: some time has been given then.
   [[nodiscard]] double priority(std::size_t e, TypeId t) const {
     const std::size_t at = e * types_ + t.index;
     if (share_[at] <= 0) return 0;
@@ -142,7 +144,8 @@ class Ledger {
   std::vector<Entity> entities_;
   std::vector<double> share_, time_, deficit_;  ///< entities x types
   std::vector<double> given_;                   ///< time that all together received, by type
-  /// Of stays that go on and are booked when they end (Rules::books_when_stopped), since the period began.
+  /// Of stays that go on and are booked when they end (Rules::books_when_stopped), since the period
+  /// began.
   std::vector<double> running_, running_sum_;
 };
 

@@ -236,7 +236,8 @@ class RoundRun {
     return entity.gpus.value_or(mix_.gpus_of(entity.a));
   }
 
-  /// Gives an entity its GPUs if they are free; the same ones as in the round before where the rules say so.
+  /// Gives an entity its GPUs if they are free; the same ones as in the round before where the
+  /// rules say so.
   void allocation(std::size_t e, TypeId type) {
     const Entity entity = ledger_.entity(e);
     const RoundAllocation& before = allocations_[entity.a.index];
@@ -330,13 +331,15 @@ class RoundRun {
       turn.steps = std::min(turn.steps, progress_.left_of_phase(turn.job));
     turn.end = begins + engine::to_ticks<Time>(turn.overhead + Seconds(turn.steps / rate));
   }
-  /// How long before the round a job begins that starts on GPUs that have been idle (Rules::starts_early).
+  /// How long before the round a job begins that starts on GPUs that have been idle
+  /// (Rules::starts_early).
   [[nodiscard]] Seconds early(const Turn& turn, const RoundAllocation& allocation) const {
     const bool follows = round_number_ > 1 && round_begin_ == now_;
     if (!rules_.starts_early || !allocation.is_start || allocation.partner || !follows) return {};
     Time begin = now_ - ahead_;
     for (const HeldGpus& part : allocation.held) begin = std::max(begin, busy_until_[part.machine]);
-    // One that stopped after the round had been decided on, or runs elsewhere until its end, is dispatched with it.
+    // One that stopped after the round had been decided on, or runs elsewhere until its end, is
+    // dispatched with it.
     if (progress_.history(turn.job).starts > 1) begin = allocation.end > begin ? now_ : begin;
     return begin < now_ ? (now_ - begin).in_seconds() : Seconds();
   }
@@ -430,7 +433,8 @@ class RoundRun {
     round_begin_ = now_;
     forget_gone();
   }
-  /// Jobs that ended before the next round is decided on. One that ends later has its GPUs in that round, idle.
+  /// Jobs that ended before the next round is decided on. One that ends later has its GPUs in that
+  /// round, idle.
   void forget_gone() {
     const auto is_done = [&](JobId job) {
       const auto& end = progress_.history(job).end;

@@ -13,7 +13,8 @@ enum class RoundEnd { Fixed, LastStep };
 enum class StartCharge { Never, WhenStarted, EveryDecision };
 enum class Placement { Pool, Machines, Nearest };
 
-/// How a simulator turns a policy's wish into time. The comments of sim/plan/proto/rules.proto say what each means.
+/// How a simulator turns a policy's wish into time. The comments of sim/plan/proto/rules.proto say
+/// what each means.
 struct Rules {
   std::string id = "ideal";
   std::string title;

@@ -16,8 +16,8 @@
 namespace tracecast::plan {
 namespace {
 
-/// A row per policy: how it is made, and what it is. One that ranks decides at events and, where the rules have rounds,
-/// is asked for shares.
+/// A row per policy: how it is made, and what it is. One that ranks decides at events and, where
+/// the rules have rounds, is asked for shares.
 struct Policy {
   std::string_view name;
   std::unique_ptr<Ranking> (*ranks)(const PolicyOptions&);
@@ -94,7 +94,8 @@ JobMix without_misfits(const JobMix& mix, const Fleet& fleet, Placement placemen
   return fitting;
 }
 
-/// Every kind must fit somewhere where it can run, with the GPUs it states; with any size for a policy that resizes.
+/// Every kind must fit somewhere where it can run, with the GPUs it states; with any size for a
+/// policy that resizes.
 void check_fits(const JobMix& mix, const Fleet& fleet, Placement placement, bool resizes) {
   const FreeGpus idle(fleet, placement);
   std::vector<bool> fits(mix.kinds.size());

@@ -44,15 +44,16 @@ struct Schedule {
   std::uint64_t failures = 0;         ///< of machines
 };
 
-/// Runs a mix on a fleet. Needs a valid mix: arrivals do not go back, every kind has one rate per type of the fleet.
-/// Throws InputError: an unknown policy (with the nearest word), a gang that the fleet can never hold, a policy that needs
-/// what the mix lacks (deadlines, prices, shared rates).
+/// Runs a mix on a fleet. Needs a valid mix: arrivals do not go back, every kind has one rate per
+/// type of the fleet. Throws InputError: an unknown policy (with the nearest word), a gang that the
+/// fleet can never hold, a policy that needs what the mix lacks (deadlines, prices, shared rates).
 [[nodiscard]] Schedule simulate(const JobMix& mix, const Fleet& fleet, const Rules& rules,
                                 const ScheduleOptions& options);
 
 /// The policies by name, in the order in which `--policy all` runs them.
 [[nodiscard]] std::vector<std::string> policy_names();
-/// The name behind an alias, and whether it asks for space sharing ("max_min_fairness_packed"). Throws InputError.
+/// The name behind an alias, and whether it asks for space sharing ("max_min_fairness_packed").
+/// Throws InputError.
 struct PolicyName {
   std::string name;
   bool space_sharing = false;

@@ -18,12 +18,14 @@ constexpr int kMostSteps = 100, kScalings = 3, kMostRefinements = 4;
 
 using Vector = std::vector<double>;
 
-/// How many types of GPU there are, where a program is compiled for any number. Loops over the types are the innermost.
+/// How many types of GPU there are, where a program is compiled for any number. Loops over the
+/// types are the innermost.
 constexpr std::size_t kAny = 0, kThree = 3;
 
-/// The matrix G and the vectors h and c after scaling. Variables: x of row k and type j at k J + j, then z. Constraints:
-/// per row k and at k (J + 2): J of x >= 0, then sum x <= 1, then weight z - rates x <= 0; behind all rows J capacities.
-/// Sums over a row's constraints and variables count its copies.
+/// The matrix G and the vectors h and c after scaling. Variables: x of row k and type j at k J + j,
+/// then z. Constraints: per row k and at k (J + 2): J of x >= 0, then sum x <= 1, then weight z -
+/// rates x <= 0; behind all rows J capacities. Sums over a row's constraints and variables count
+/// its copies.
 template <std::size_t kTypes>
 class ScaledProgram {
  public:
@@ -160,9 +162,10 @@ class ScaledProgram {
   bool is_fixed_ = false;
 };
 
-/// Solves the quasi-definite system G' w = r, G x - w / D = q for diagonal D > 0, where q is zero but for its rows of levels:
-/// x of a row by its diagonal, then its two multipliers, then the capacities and z together. Nothing of very different
-/// size is subtracted on the way, as it would be in G' D G.
+/// Solves the quasi-definite system G' w = r, G x - w / D = q for diagonal D > 0, where q is zero
+/// but for its rows of levels: x of a row by its diagonal, then its two multipliers, then the
+/// capacities and z together. Nothing of very different size is subtracted on the way, as it would
+/// be in G' D G.
 template <std::size_t kTypes>
 class NormalEquations {
  public:
@@ -229,7 +232,8 @@ class NormalEquations {
     double aa = 0, ab = 0, bb = 0;
   };
   [[nodiscard]] std::size_t width() const { return p_.types() + 1; }
-  /// Solves row k for the right side `r`, which becomes x, and `q` of its level; returns the level's multiplier.
+  /// Solves row k for the right side `r`, which becomes x, and `q` of its level; returns the
+  /// level's multiplier.
   double eliminate(std::size_t k, double* r, double q) const {
     const std::size_t n = p_.types();
     double a = 0, b = -q;
@@ -307,7 +311,8 @@ class SelfDualPath {
       step();
       ++steps;
       worst = measure();
-      // Near the end it gets worse where doubles can tell no more apart; at the start a step may well do that.
+      // Near the end it gets worse where doubles can tell no more apart; at the start a step may
+      // well do that.
       if (!std::isfinite(worst) || (!(worst < least) && least < kEnough)) break;
       if (worst < least) {
         least = worst;
@@ -421,7 +426,8 @@ class SelfDualPath {
       out.z[i] = bs[i] / s_[i] - d[i] * out.s[i];
     }
   }
-  /// Near the end D spans twenty orders of magnitude: what is left of G' dz = bx is solved for again while that helps.
+  /// Near the end D spans twenty orders of magnitude: what is left of G' dz = bx is solved for
+  /// again while that helps.
   void refine(Direction& out, const Vector& bx, const Vector& bz, const Vector& bs,
               const Vector& d) const {
     double before = 0;
@@ -485,7 +491,8 @@ FairShares follow_self_dual_path(const FairProgram& program, std::optional<doubl
                           ? SelfDualPath<kThree>(program, fixed_level).run()
                           : SelfDualPath<kAny>(program, fixed_level).run();
   if (fixed_level) shares.level = *fixed_level;
-  // Where rounding broke the path off too early, the other way ends in the middle of the best shares.
+  // Where rounding broke the path off too early, the other way ends in the middle of the best
+  // shares.
   const bool is_sound =
       shares.gap < kEnough &&
       std::all_of(shares.x.begin(), shares.x.end(), [](double x) { return std::isfinite(x); });

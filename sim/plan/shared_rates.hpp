@@ -11,7 +11,8 @@ class SharedRates {
  public:
   SharedRates(const JobMix& mix, std::size_t types);
   [[nodiscard]] bool empty() const { return rates_.empty(); }
-  /// Steps per second of a job of kind `a` beside one of kind `b`; 0: not known, or they do not run together.
+  /// Steps per second of a job of kind `a` beside one of kind `b`; 0: not known, or they do not run
+  /// together.
   [[nodiscard]] double rate(KindId a, KindId b, TypeId type) const {
     return rates_.empty() ? 0 : rates_[(a.index * kinds_ + b.index) * types_ + type.index];
   }

@@ -34,7 +34,8 @@ struct Shares {
   }
 };
 
-/// A policy that divides time. Rounds then see to it that everybody gets what it should (round_run.hpp).
+/// A policy that divides time. Rounds then see to it that everybody gets what it should
+/// (round_run.hpp).
 class Sharing {
  public:
   virtual ~Sharing() = default;

@@ -19,9 +19,10 @@ struct ReplayRun {
   engine::Picoseconds kernel_busy{};       ///< at least one kernel running
 };
 
-/// Runs the program on the engine: every task as soon as what it waits for allows. Durations of GPU work are the
-/// recording's, so nothing else contends for the GPU. Throws InputError when the recording contradicts itself (work
-/// that waits for itself) or is longer than the clock counts (106 days).
+/// Runs the program on the engine: every task as soon as what it waits for allows. Durations of GPU
+/// work are the recording's, so nothing else contends for the GPU. Throws InputError when the
+/// recording contradicts itself (work that waits for itself) or is longer than the clock counts
+/// (106 days).
 [[nodiscard]] ReplayRun replay(const ReplayProgram& program, const ReplayOptions& options = {});
 
 /// How long at least one kernel runs on tracks [first, end).
@@ -34,8 +35,9 @@ struct ReplayRun {
     const ReplayProgram& program, const engine::Schedule& schedule,
     const std::vector<std::uint32_t>& first_tracks);
 
-/// When everything ran, for trace viewers: streams and host threads as recorded, arrows from calls to what they
-/// launched, steps and loading as marks on the thread they belong to. `gpu`: name of the devices.
+/// When everything ran, for trace viewers: streams and host threads as recorded, arrows from calls
+/// to what they launched, steps and loading as marks on the thread they belong to. `gpu`: name of
+/// the devices.
 [[nodiscard]] Timeline timeline_of(const ReplayProgram& program, const ReplayRun& run,
                                    const std::string& gpu);
 

@@ -25,9 +25,10 @@ struct FactorChanges {
   FactorChange host;
 };
 
-/// Changes durations as if work were bound by one thing alone: convolutions, GEMMs and recurrent steps by arithmetic, all other
-/// kernels but collectives by memory. A bound for what a change can bring: kernels are bound by both in part. The
-/// quickest kernel of the program is what starting and ending one takes, and stays:
+/// Changes durations as if work were bound by one thing alone: convolutions, GEMMs and recurrent
+/// steps by arithmetic, all other kernels but collectives by memory. A bound for what a change can
+/// bring: kernels are bound by both in part. The quickest kernel of the program is what starting
+/// and ending one takes, and stays:
 ///   duration' = least + (duration - least) / factor.
 FactorChanges apply_factors(ReplayProgram& program, const ReplayFactors& factors);
 

@@ -31,7 +31,8 @@ struct ReplayNetwork {
 /// Where the time that a collective moves data for comes from.
 enum class MovingBasis : std::uint8_t {
   Scaled,     ///< recorded, times the target's price over the recorded network's
-  Estimated,  ///< the same for what of a single rank's kernel is taken to be moving; its waiting stays
+  Estimated,  ///< the same for what of a single rank's kernel is taken to be moving; its waiting
+              ///< stays
   Kept,       ///< as recorded: kind or size are not
 };
 [[nodiscard]] std::string_view to_string(MovingBasis basis);
@@ -48,10 +49,11 @@ struct MovingChange {
 
 /// Gives the job's collectives their time on another network or among another number of ranks.
 ///   moving' = moving * price(target, N') / price(recorded, N)
-/// with prices from Communicator::plan: latency + bytes / min(rate_cap, min over uses of bandwidth / weight). What the
-/// recorded collective took beyond its price (contention, older libraries) it keeps in proportion. Groups of all recorded
-/// ranks become groups of all ranks of the target, smaller ones keep their size; they stand on consecutive ranks. Each rank's
-/// buffer stays as large as it was. Of a kernel without counterparts the lesser of its price and the quickest of its like
+/// with prices from Communicator::plan: latency + bytes / min(rate_cap, min over uses of bandwidth
+/// / weight). What the recorded collective took beyond its price (contention, older libraries) it
+/// keeps in proportion. Groups of all recorded ranks become groups of all ranks of the target,
+/// smaller ones keep their size; they stand on consecutive ranks. Each rank's buffer stays as large
+/// as it was. Of a kernel without counterparts the lesser of its price and the quickest of its like
 /// counts as moving, and the rest, its waiting, stays.
 /// Needs target.num_ranks() >= 2.
 std::vector<MovingChange> move_collectives(RanksProgram& job, const ReplayNetwork& network);

@@ -13,12 +13,14 @@ enum class PathKind : std::uint8_t {
   Kernel,
   Copy,
   Memset,
-  Call,      ///< of the runtime or driver
-  HostWork,  ///< between calls
-  Input,     ///< loading data
-  Launch,    ///< from the host's launch to the begin of the work
-  StreamGap,  ///< from the end of work to the begin of the next in its stream, or of one that awaited its event
-  WaitReturn,  ///< from the end of GPU work to the return of the host's call that awaited it or room
+  Call,        ///< of the runtime or driver
+  HostWork,    ///< between calls
+  Input,       ///< loading data
+  Launch,      ///< from the host's launch to the begin of the work
+  StreamGap,   ///< from the end of work to the begin of the next in its stream, or of one that
+               ///< awaited its event
+  WaitReturn,  ///< from the end of GPU work to the return of the host's call that awaited it or
+               ///< room
 };
 [[nodiscard]] std::string_view to_string(PathKind kind);
 
@@ -38,8 +40,8 @@ struct PathItem {
   double share = 0;
 };
 
-/// The chain of work in which each piece began because the one before it had ended: what must become shorter for the whole to
-/// become shorter. Every moment of it is in exactly one share.
+/// The chain of work in which each piece began because the one before it had ended: what must
+/// become shorter for the whole to become shorter. Every moment of it is in exactly one share.
 struct CriticalPath {
   engine::Picoseconds length{};
   std::vector<PathShare> shares;             ///< longest first
@@ -47,10 +49,11 @@ struct CriticalPath {
   std::vector<engine::Picoseconds> by_rank;  ///< of work on each
 };
 
-/// Walks back from the last end of a step or of GPU work that follows a step's begin (recordings without steps: from the last
-/// GPU work, or the last task where there is none) to the moment when the last rank begins its first step (to the beginning).
-/// What hosts do after the last GPU work and step is no part of it. `first_track_of_rank`: ReplayRank::first_track of each.
-/// `run`: as replay() gives it.
+/// Walks back from the last end of a step or of GPU work that follows a step's begin (recordings
+/// without steps: from the last GPU work, or the last task where there is none) to the moment when
+/// the last rank begins its first step (to the beginning). What hosts do after the last GPU work
+/// and step is no part of it. `first_track_of_rank`: ReplayRank::first_track of each. `run`: as
+/// replay() gives it.
 [[nodiscard]] CriticalPath critical_path(const ReplayProgram& program, const ReplayRun& run,
                                          std::vector<std::uint32_t> first_track_of_rank = {0});
 

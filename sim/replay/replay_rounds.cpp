@@ -94,8 +94,8 @@ class Reader {
     }
   }
 
-  /// When the last GPU work of each of a rank's steps ends, after the begin of the first one: round by round. Empty when
-  /// there is a step without.
+  /// When the last GPU work of each of a rank's steps ends, after the begin of the first one: round
+  /// by round. Empty when there is a step without.
   [[nodiscard]] std::vector<Picoseconds> ends_on_gpu(const ReplayRank& rank, int rounds) const {
     std::vector<Picoseconds> ends{begin_of(rank)};
     for (int round = 0; round < rounds; ++round) {
@@ -166,7 +166,8 @@ bool are_alike(Picoseconds a, Picoseconds b) {
   return std::abs(difference) <= kSteady * static_cast<double>(std::max(a, b).count());
 }
 
-/// How long the last round takes, or the one `back` rounds before it. `ends`: of steps, and the begin of the first.
+/// How long the last round takes, or the one `back` rounds before it. `ends`: of steps, and the
+/// begin of the first.
 Picoseconds round_time(const std::vector<Picoseconds>& ends, std::size_t steps,
                        std::size_t back = 0) {
   const std::size_t last = ends.size() - 1 - back * steps;

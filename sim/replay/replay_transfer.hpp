@@ -29,21 +29,22 @@ struct MovedWork {
 };
 
 struct MoveOptions {
-  /// fp32 code runs as TF32 where the other GPU has it and the recorded one had not: convolutions, GEMMs.
+  /// fp32 code runs as TF32 where the other GPU has it and the recorded one had not: convolutions,
+  /// GEMMs.
   bool tf32_convolutions = true;
   bool tf32_gemms = false;
   double host_speed = 0;  ///< relative to the recorded host; 0: the host's work stays
 };
 
-/// Gives the GPU work of `program`, a recording rebuilt, its durations on another GPU (sim/cost/transfer.hpp).
-/// `records`: of each task of GPU work its kernel or copy in `recorded`.
+/// Gives the GPU work of `program`, a recording rebuilt, its durations on another GPU
+/// (sim/cost/transfer.hpp). `records`: of each task of GPU work its kernel or copy in `recorded`.
 [[nodiscard]] MovedWork move_to(ReplayProgram& program, std::span<const std::uint32_t> records,
                                 const RecordedWork& recorded, const GpuSpec& from,
                                 const GpuSpec& to, const CostProfile& profile,
                                 const MoveOptions& options = {});
 
-/// Standard deviation of ln(measured / predicted) of a replay on another GPU that lasts `span_s` and keeps the GPU busy
-/// for `busy_s`: kernels as step_log_sd, what is left is the host's.
+/// Standard deviation of ln(measured / predicted) of a replay on another GPU that lasts `span_s`
+/// and keeps the GPU busy for `busy_s`: kernels as step_log_sd, what is left is the host's.
 [[nodiscard]] double moved_log_sd(const MovedWork& moved, double span_s, double busy_s);
 
 }  // namespace tracecast

@@ -13,8 +13,9 @@ namespace {
 
 double num(std::int64_t value) { return static_cast<double>(value); }
 
-/// Of a board's memory as nvidia-smi totals it, what CUDA programs do not see. Source: PyTorch's messages on RTX 4090, "total
-/// capacity of 23.64 GiB", where nvidia-smi shows 24564 MiB; specs of other boards say 70 to 700 MiB.
+/// Of a board's memory as nvidia-smi totals it, what CUDA programs do not see. Source: PyTorch's
+/// messages on RTX 4090, "total capacity of 23.64 GiB", where nvidia-smi shows 24564 MiB; specs of
+/// other boards say 70 to 700 MiB.
 constexpr double kReservedMib = 357;
 
 /// Values per row of the widest feed-forward's input and result of its activation, on a rank.

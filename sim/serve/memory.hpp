@@ -27,15 +27,17 @@ struct ServedMemory {
   [[nodiscard]] bool fits() const { return cache_tokens > 0; }
 };
 
-/// budget = share of the board's memory that programs see; cache = budget - weights - activations - graphs - context - buffers.
-///   activations = rows (in and out of the widest feed-forward + 2 width) 2 bytes + sequences words 4 bytes logit_copies
-///   buffers     = 2 x 8 MiB per peer where ranks sum (staging of all-reduces)
+/// budget = share of the board's memory that programs see; cache = budget - weights - activations -
+/// graphs - context - buffers.
+///   activations = rows (in and out of the widest feed-forward + 2 width) 2 bytes + sequences words
+///   4 bytes logit_copies buffers     = 2 x 8 MiB per peer where ranks sum (staging of all-reduces)
 /// Layers with a window count up to it in the length of a sequence of `usual_tokens`.
 [[nodiscard]] ServedMemory served_memory(const ServedNetwork& served, const EngineProfile& engine,
                                          const GpuSpec& gpu, const MemoryOptions& options,
                                          std::int64_t usual_tokens);
 
-/// The smallest changes that would make it fit, in words: 8-bit weights on as many GPUs, and more tensor ranks or stages.
+/// The smallest changes that would make it fit, in words: 8-bit weights on as many GPUs, and more
+/// tensor ranks or stages.
 [[nodiscard]] std::string smallest_change(const ServedNetwork& served, const EngineProfile& engine,
                                           const GpuSpec& gpu, const MemoryOptions& options,
                                           std::int64_t least_tokens);

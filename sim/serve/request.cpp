@@ -30,7 +30,8 @@ class DrawnLoad final : public RequestSource {
 
  private:
   double exponential() { return -std::log1p(-random_.uniform()); }
-  /// Mean 1 / rate. Gamma of shape 1/4 by its quantiles' own making: Ahrens and Dieter's method for shapes below 1 (Computing 12, 1974).
+  /// Mean 1 / rate. Gamma of shape 1/4 by its quantiles' own making: Ahrens and Dieter's method for
+  /// shapes below 1 (Computing 12, 1974).
   double gap() {
     if (options_.arrivals == Arrivals::Even) return 1 / options_.per_second;
     if (options_.arrivals == Arrivals::Poisson) return exponential() / options_.per_second;

@@ -5,8 +5,8 @@
 
 namespace tracecast::serve {
 
-/// Values in the order in which they came, weighted: all of them as long as they are few, then their counts in bins a
-/// thousandth wide.
+/// Values in the order in which they came, weighted: all of them as long as they are few, then
+/// their counts in bins a thousandth wide.
 class Samples {
  public:
   void add(double value, double weight = 1);
@@ -14,8 +14,9 @@ class Samples {
   [[nodiscard]] double mean() const { return weight_ > 0 ? sum_ / weight_ : 0; }
   /// The least value that at least a share `q` is not above; 0 of nothing.
   [[nodiscard]] double quantile(double q) const;
-  /// Half of the 90 % confidence interval of the mean, and of a quantile: from ten batches one after the other, which are
-  /// taken as independent; nothing from fewer than 100 values.  Source: Law, Simulation Modeling and Analysis, section 9.5.3.
+  /// Half of the 90 % confidence interval of the mean, and of a quantile: from ten batches one
+  /// after the other, which are taken as independent; nothing from fewer than 100 values.  Source:
+  /// Law, Simulation Modeling and Analysis, section 9.5.3.
   [[nodiscard]] double mean_half_width() const;
   [[nodiscard]] double quantile_half_width(double q) const;
 

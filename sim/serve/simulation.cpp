@@ -171,8 +171,8 @@ void run_closed(Workers& workers, RequestSource& source, std::uint64_t concurren
   }
 }
 
-/// Prompts in their own pool; their caches go to the other one, each as soon as none can come before it: what is kept are the
-/// requests in flight.
+/// Prompts in their own pool; their caches go to the other one, each as soon as none can come
+/// before it: what is kept are the requests in flight.
 class TwoPools {
  public:
   TwoPools(const Pool& pool, const RunOptions& options, RunResult& result)

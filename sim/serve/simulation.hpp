@@ -14,18 +14,21 @@ namespace tracecast::serve {
 enum class Router {
   RoundRobin,
   LeastLoaded,
-  /// To the least loaded of the workers that a request with the same beginning went to, unless loads differ by more than 64 requests
-  /// and by more than a half; without such a worker to the least loaded of all. Source: sgl-project/sglang, router of 2025, policy
-  /// cache_aware: balance_abs_threshold 64, balance_rel_threshold 1.5.
+  /// To the least loaded of the workers that a request with the same beginning went to, unless
+  /// loads differ by more than 64 requests and by more than a half; without such a worker to the
+  /// least loaded of all. Source: sgl-project/sglang, router of 2025, policy cache_aware:
+  /// balance_abs_threshold 64, balance_rel_threshold 1.5.
   PrefixAware,
-  /// To the worker whose cache holds most of the request's beginning, of those the least loaded one, unless its load is above the least
-  /// of all by more than 64 requests and by more than a half; then, or if none holds any of it, to the least loaded of all.
-  /// Source: docs.vllm.ai, production-stack, "KV cache aware routing" (the instance that still has most of the prompt, evictions
-  /// counted); the margin as above.
+  /// To the worker whose cache holds most of the request's beginning, of those the least loaded
+  /// one, unless its load is above the least of all by more than 64 requests and by more than a
+  /// half; then, or if none holds any of it, to the least loaded of all. Source: docs.vllm.ai,
+  /// production-stack, "KV cache aware routing" (the instance that still has most of the prompt,
+  /// evictions counted); the margin as above.
   Prefix,
 };
 
-/// Alike workers behind a router: replicas, and in each of them the batches of its pipeline's stages and of its data ranks.
+/// Alike workers behind a router: replicas, and in each of them the batches of its pipeline's
+/// stages and of its data ranks.
 struct Pool {
   StepPrice* price = nullptr;
   WorkerLimits limits;
@@ -58,12 +61,12 @@ struct RunResult {
   double system_s = 0;  ///< time in the system of all requests, by their own stamps
 };
 
-/// Requests of closed loops stay with their worker, whatever the router. Requests whose cache can never fit are turned
-/// away and counted. Throws InputError: a closed loop of two pools.
+/// Requests of closed loops stay with their worker, whatever the router. Requests whose cache can
+/// never fit are turned away and counted. Throws InputError: a closed loop of two pools.
 [[nodiscard]] RunResult run(const Pool& pool, RequestSource& source, const RunOptions& options);
 
-/// A batch of alike prompts, computed together, then one token of each after the other: what benchmarks of one batch do. The
-/// first token comes from the prompts.
+/// A batch of alike prompts, computed together, then one token of each after the other: what
+/// benchmarks of one batch do. The first token comes from the prompts.
 struct StaticBatch {
   std::vector<std::int64_t> inputs;
   std::int64_t output = 1;
@@ -74,7 +77,8 @@ struct StaticResult {
   double first_log_sd = 0, token_log_sd = 0, whole_log_sd = 0;
   StepTime first, middle;  ///< the prompts' step, and that of the middle token
 };
-/// `tokens_per_step`: prompts are computed in steps of at most so many tokens, whole ones; nothing: all at once.
+/// `tokens_per_step`: prompts are computed in steps of at most so many tokens, whole ones; nothing:
+/// all at once.
 [[nodiscard]] StaticResult run_static(StepPrice& price, const StaticBatch& batch,
                                       std::optional<std::int64_t> tokens_per_step = {});
 

@@ -113,8 +113,9 @@ struct StepPrice::Board {
     gemm.k = w.k;
     gemm.format = w.format;
     gemm.by_early_library = early_gemms;
-    // GEMMs of 16 bits, and of 8 with scales given beforehand or one per row, are those of the vendor's library: norms and
-    // activations before them write their results in 8 bits at once. Others have kernels of the engine before them.
+    // GEMMs of 16 bits, and of 8 with scales given beforehand or one per row, are those of the
+    // vendor's library: norms and activations before them write their results in 8 bits at once.
+    // Others have kernels of the engine before them.
     if (w.format != GemmFormat::Half && w.format != GemmFormat::Fp8) gemm.engine = kernels;
     const cost::GemmEstimate e = rates.gemms(w.format).estimate(gemm);
     return {StepPart::Gemms,
@@ -215,7 +216,8 @@ struct StepPrice::Board {
             0};
   }
 
-  /// Beyond what the board draws active-idle: what its price says, else a base share of the power to the limit and the memory's.
+  /// Beyond what the board draws active-idle: what its price says, else a base share of the power
+  /// to the limit and the memory's.
   [[nodiscard]] double joules(const OneKernel& k) const {
     const TensorGemmParameters& p = profile.tensor_gemm;
     const Watts waiting = cost::waiting_power(spec, profile);

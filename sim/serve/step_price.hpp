@@ -72,20 +72,25 @@ struct StepTime {
   PartTimes parts;
 };
 
-/// Prices steps of one replica. GEMMs, collectives and the like follow from the number of new tokens, attention of single
-/// tokens from sequences and mean length: both are kept in small tables between whose entries times are linear (rows: each
-/// captured batch, then steps of an eighth octave). Attention of prompts is priced as it comes.
+/// Prices steps of one replica. GEMMs, collectives and the like follow from the number of new
+/// tokens, attention of single tokens from sequences and mean length: both are kept in small tables
+/// between whose entries times are linear (rows: each captured batch, then steps of an eighth
+/// octave). Attention of prompts is priced as it comes.
 ///   gpu  = sum of kernels alone + graph_gap per call                           (in one stream)
 ///          + communication_hop per sum over ranks, outside graphs
-///   host = step + sequences sequence + begins request + tokens context_token (+ launches launch + library calls, outside graphs)
-///   step = max(gpu, host) where the engine overlaps them; else step's own host time + max(gpu, launches)
-/// Where communicated tensors stay taken until the GPU is there (EngineProfile::renewed_seconds_per_byte), those of the kernels ahead
-/// of it that do not fit beside the cache cost the host's calls of the driver, while the GPU waits:
-///   + max(0, communicated (1 - launches / gpu) - what memory_share leaves) renewed_seconds_per_byte
+///   host = step + sequences sequence + begins request + tokens context_token (+ launches launch +
+///   library calls, outside graphs) step = max(gpu, host) where the engine overlaps them; else
+///   step's own host time + max(gpu, launches)
+/// Where communicated tensors stay taken until the GPU is there
+/// (EngineProfile::renewed_seconds_per_byte), those of the kernels ahead of it that do not fit
+/// beside the cache cost the host's calls of the driver, while the GPU waits:
+///   + max(0, communicated (1 - launches / gpu) - what memory_share leaves)
+///   renewed_seconds_per_byte
 /// Stages of a pipeline follow each other: their times add up. Refers to what it was made of.
 class StepPrice {
  public:
-  /// `fabric`: of the replica's GPUs at least. Throws InputError: a collective library that is not known.
+  /// `fabric`: of the replica's GPUs at least. Throws InputError: a collective library that is not
+  /// known.
   StepPrice(ServedNetwork served, EngineProfile engine, const GpuSpec& gpu,
             const CostProfile& profile, const Fabric& fabric);
   ~StepPrice();

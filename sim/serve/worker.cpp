@@ -70,7 +70,8 @@ bool Worker::may_begin(std::int64_t blocks, const Request& request) const {
   return blocks + kept <= free;
 }
 
-/// Gives back the pages of the beginning that was used least lately and by nobody now. False: there is none.
+/// Gives back the pages of the beginning that was used least lately and by nobody now. False: there
+/// is none.
 bool Worker::drop_prefix() {
   auto oldest = prefixes_.end();
   for (auto it = prefixes_.begin(); it != prefixes_.end(); ++it) {
@@ -85,7 +86,8 @@ bool Worker::drop_prefix() {
   return true;
 }
 
-/// The one sequence that is left takes over what it shares of a longer beginning. False: it shares nothing.
+/// The one sequence that is left takes over what it shares of a longer beginning. False: it shares
+/// nothing.
 bool Worker::take_over_prefix() {
   for (Sequence& s : sequences_) {
     if (s.admitted == 0 || !s.uses_prefix) continue;
@@ -134,7 +136,8 @@ std::int64_t Worker::found_tokens(const Request& request, std::int64_t context) 
   return std::min(whole, prefix->second.tokens);
 }
 
-/// Tokens behind `shared` ones that a sequence finds of what it computed before it gave its pages back.
+/// Tokens behind `shared` ones that a sequence finds of what it computed before it gave its pages
+/// back.
 std::int64_t Worker::own_tokens_left(const Sequence& s, std::int64_t shared) const {
   if (s.left_behind == 0) return 0;
   const std::int64_t gone = std::max<std::int64_t>(0, given_out_ - s.kept_until);

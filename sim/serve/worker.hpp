@@ -19,10 +19,11 @@ struct WorkerLimits {
   double accepted = 0;       ///< share of them that is kept, each given the one before
   double draft_seconds = 0;  ///< of a proposed token
   double time_factor = 1;    ///< on every step: for intervals
-  /// What measured runs say of steps: a step's factor is the geometric mean of both, weighted by its tokens of each phase.
+  /// What measured runs say of steps: a step's factor is the geometric mean of both, weighted by
+  /// its tokens of each phase.
   double prompt_factor = 1, token_factor = 1;
-  /// Who has to go keeps its cache in so many pages of the host and takes it back, instead of computing it again; 0: computes again,
-  /// as does whoever finds no room there.
+  /// Who has to go keeps its cache in so many pages of the host and takes it back, instead of
+  /// computing it again; 0: computes again, as does whoever finds no room there.
   std::int64_t swap_blocks = 0;
   double swap_seconds_per_token = 0;  ///< of a sequence's cache, one way
 };
@@ -46,11 +47,12 @@ struct WorkerTotals {
 using OnGap = std::function<void(double us, double count)>;
 using OnDone = std::function<void(const Request&)>;
 
-/// One batch of an engine, step by step, on a clock of microseconds. A step that only decodes costs the same whatever the
-/// batch: sums are kept, and requests wait in a heap by the token count at which they end.
-/// Whoever gave its pages back to an engine that finds prefixes finds its own, as far as nobody has written over them: pages are given out in
-/// the order in which they came free, those of one sequence from its end.
-/// Where the host runs ahead, a step is scheduled when the one before it begins: who comes later waits for the next.
+/// One batch of an engine, step by step, on a clock of microseconds. A step that only decodes costs
+/// the same whatever the batch: sums are kept, and requests wait in a heap by the token count at
+/// which they end. Whoever gave its pages back to an engine that finds prefixes finds its own, as
+/// far as nobody has written over them: pages are given out in the order in which they came free,
+/// those of one sequence from its end. Where the host runs ahead, a step is scheduled when the one
+/// before it begins: who comes later waits for the next.
 class Worker {
  public:
   /// `price`: shared by alike workers; outlives them.
@@ -88,8 +90,8 @@ class Worker {
     bool decodes = false;
     bool is_swapped = false;  ///< its cache is in the host, up to `context`
     bool uses_prefix = false;
-    /// Of who gave its pages back: how many of its own there were, how many of them whole, and the count of pages given out from which on
-    /// they are written over, the last ones first.
+    /// Of who gave its pages back: how many of its own there were, how many of them whole, and the
+    /// count of pages given out from which on they are written over, the last ones first.
     std::int64_t left_behind = 0, whole_behind = 0, kept_until = 0;
   };
   /// The beginning that some requests have in common, in the cache.

@@ -78,9 +78,9 @@ void fill_fair_rates(std::span<const KernelDemand> demands, std::vector<double>&
   }
 }
 
-/// All processes in one box, for a given speed of host threads. A few actions are under way at a time, and what a GPU does
-/// next is planned anew with each of them: so a small heap, and one place per GPU, in place of an event queue that would
-/// carry the plans that came to nothing.
+/// All processes in one box, for a given speed of host threads. A few actions are under way at a
+/// time, and what a GPU does next is planned anew with each of them: so a small heap, and one place
+/// per GPU, in place of an event queue that would carry the plans that came to nothing.
 class BoxRun {
  public:
   BoxRun(std::span<const ColocatedJob> jobs, const SharedBox& box, double speed) : box_(box) {
@@ -215,7 +215,8 @@ class BoxRun {
     schedule(p, kCopy, copy_times_[p]);
   }
 
-  /// Accounts for what has run since the last time, ends kernels that are through, and plans what comes next.
+  /// Accounts for what has run since the last time, ends kernels that are through, and plans what
+  /// comes next.
   void advance(SharedGpu& gpu) {
     const Time passed = now_ - gpu.last;
     gpu.last = now_;
@@ -366,7 +367,8 @@ Seconds host_time(const StepProgram& program) {
   return time;
 }
 
-/// Mean number of threads that are ready to run: loaders, and the host thread, which spins while it waits for the GPU.
+/// Mean number of threads that are ready to run: loaders, and the host thread, which spins while it
+/// waits for the GPU.
 double runnable_threads(const StepProgram& program, double speed, Seconds step) {
   const Seconds loading = program.input ? program.input->prepare + program.input->pin : Seconds();
   const double host = program.synchronizes ? 1.0 : std::min(host_time(program) / speed / step, 1.0);

@@ -63,16 +63,18 @@ struct Colocation {
 
 /// Runs all jobs at once, event by event, until every process is in the middle of a run.
 ///
-/// GPU, time-sliced (the default): the context of one process is on the GPU at a time. It stays while it has a kernel
-/// to run, for a time slice at most while another waits (slices renew themselves); when it has none, the next context
-/// that has comes at once. Each change costs a context switch. So gaps between launches of one are filled by others,
-/// and a process with few small kernels waits up to a slice for each of its turns.
+/// GPU, time-sliced (the default): the context of one process is on the GPU at a time. It stays
+/// while it has a kernel to run, for a time slice at most while another waits (slices renew
+/// themselves); when it has none, the next context that has comes at once. Each change costs a
+/// context switch. So gaps between launches of one are filled by others, and a process with few
+/// small kernels waits up to a slice for each of its turns.
 ///   Source: NVIDIA, Multi-Process Service, section "Background"; parameters: hwspecs/sharing.
 /// GPU, MPS: the first kernel of every process runs, at max-min fair rates r_i <= 1 with
 ///   sum r_i sm_share_i <= 1 and sum r_i dram_share_i <= 1.
-/// Copies to a GPU take turns on its copy engine, loaders have their own workers, and all host threads share the
-/// cores: each runs at HostThreads::speed of the mean number that is runnable, solved by iteration.
-/// Leaves out: caches, PCIe switches, the page cache, threads that spin while they wait. Needs at least one job.
+/// Copies to a GPU take turns on its copy engine, loaders have their own workers, and all host
+/// threads share the cores: each runs at HostThreads::speed of the mean number that is runnable,
+/// solved by iteration. Leaves out: caches, PCIe switches, the page cache, threads that spin while
+/// they wait. Needs at least one job.
 [[nodiscard]] Colocation colocate(std::span<const ColocatedJob> jobs, const SharedBox& box);
 /// The same for whoever knows what step_alone() says of each job in this box.
 [[nodiscard]] Colocation colocate(std::span<const ColocatedJob> jobs, const SharedBox& box,
@@ -80,8 +82,8 @@ struct Colocation {
 /// Step time with the box to itself, whatever its memory.
 [[nodiscard]] Seconds step_alone(const ColocatedJob& job, const SharedBox& box);
 
-/// Max-min fair rates under the two constraints above: all rise together until a resource is full or they are 1;
-/// those that use it stop, the others go on.
+/// Max-min fair rates under the two constraints above: all rise together until a resource is full
+/// or they are 1; those that use it stop, the others go on.
 [[nodiscard]] std::vector<double> fair_rates(std::span<const KernelDemand> demands);
 
 }  // namespace tracecast

@@ -39,8 +39,8 @@ ColocatedJob with_host(ColocatedJob job, double factor) {
   return job;
 }
 
-/// The factor, between 1/8 and 8, with which the steps of `scaled(job, factor)` come closest to `step`; they grow
-/// with it.
+/// The factor, between 1/8 and 8, with which the steps of `scaled(job, factor)` come closest to
+/// `step`; they grow with it.
 template <class Scaled>
 double find_factor(const ColocatedJob& job, const SharedBox& box, Seconds step, Scaled&& scaled) {
   constexpr int kRounds = 6;

@@ -11,8 +11,8 @@
 
 namespace tracecast {
 
-/// One process of a co-located job: host thread, loader and the kernels it has launched. Time comes from outside:
-/// whoever runs it asks what can begin now, and says when it has ended.
+/// One process of a co-located job: host thread, loader and the kernels it has launched. Time comes
+/// from outside: whoever runs it asks what can begin now, and says when it has ended.
 class SharedProcess {
  public:
   /// `speed`: of host threads, over one with a core to itself.
@@ -42,7 +42,8 @@ class SharedProcess {
     return begin_next_copy();
   }
   void end_copy();
-  /// Whether anything that these five wait for, loader and copy, has changed since this was asked last.
+  /// Whether anything that these five wait for, loader and copy, has changed since this was asked
+  /// last.
   [[nodiscard]] bool take_loader_change() { return std::exchange(loader_changed_, false); }
 
   // GPU: the kernel at the head of the stream.

@@ -6,7 +6,8 @@
 
 namespace tracecast {
 
-/// Memory that one GPU's allocator takes from the driver and gives back: calls of cudaMalloc and cudaFree.
+/// Memory that one GPU's allocator takes from the driver and gives back: calls of cudaMalloc and
+/// cudaFree.
 struct DriverCalls {
   std::size_t first_mallocs = 0,
               first_frees = 0;  ///< of the first step, what lives for ever included
@@ -14,8 +15,9 @@ struct DriverCalls {
   std::size_t later_mallocs = 0, later_frees = 0;    ///< of each one after it
 };
 
-/// Steps in a row on the framework's caching allocator (plan_memory): the first one tries algorithms where the library
-/// measures them, and keeps no cache through it. Without a cache, every step is like the first. Pure.
+/// Steps in a row on the framework's caching allocator (plan_memory): the first one tries
+/// algorithms where the library measures them, and keeps no cache through it. Without a cache,
+/// every step is like the first. Pure.
 [[nodiscard]] DriverCalls count_driver_calls(const NetworkGraph& graph,
                                              std::span<const Bytes> workspaces,
                                              const FrameworkProfile& framework, const GpuSpec& gpu,

@@ -21,10 +21,11 @@ struct HostThreads {
   double second_thread_gain = 0;  ///< throughput that the second thread of a core adds
 
   /// What `runnable` threads get done together, in cores.
-  ///   n = min(runnable, threads),   min(n, cores) + second_thread_gain * min(max(n - cores, 0), cores)
+  ///   n = min(runnable, threads),   min(n, cores) + second_thread_gain * min(max(n - cores, 0),
+  ///   cores)
   [[nodiscard]] double throughput(double runnable) const;
-  /// Speed of one of `runnable` threads (at least 1) over that of a thread with a core to itself, in
-  /// (0, 1]: equal shares, as Linux gives threads that are always ready.
+  /// Speed of one of `runnable` threads (at least 1) over that of a thread with a core to itself,
+  /// in (0, 1]: equal shares, as Linux gives threads that are always ready.
   [[nodiscard]] double speed(double runnable) const;
 };
 
@@ -45,16 +46,17 @@ struct InputRequest {
   Bytes page_cache{};               ///< host memory that can hold file pages; read with `disk` only
   bool training = true;             ///< random crops; else the middle of the resized image
   std::int64_t batch = 1;
-  /// What the network reads per sample: values (3 * 224 * 224), of which `output_pixels` positions, or
-  /// tokens with 0 positions.
+  /// What the network reads per sample: values (3 * 224 * 224), of which `output_pixels` positions,
+  /// or tokens with 0 positions.
   std::int64_t output_values = 0, output_pixels = 0;
 };
 
 /// Share of reads that a page cache serves when every epoch reads every sample once.
-///   f = cache / data set;   random order: 1 if f >= 1, else f + (1 - f) ln(1 - f);   in order: 1 or 0
-/// Random order, least recently used first out: between two reads of a sample lie N (1 - u v) distinct
-/// others, u and v uniform; in order, a cache that is too small has always just dropped what comes next.
-/// (ours; Linux keeps pages in about that order.)
+///   f = cache / data set;   random order: 1 if f >= 1, else f + (1 - f) ln(1 - f);   in order: 1
+///   or 0
+/// Random order, least recently used first out: between two reads of a sample lie N (1 - u v)
+/// distinct others, u and v uniform; in order, a cache that is too small has always just dropped
+/// what comes next. (ours; Linux keeps pages in about that order.)
 [[nodiscard]] double page_cache_hits(Bytes cache, Bytes data_set, bool random_order);
 
 /// CPU time of one sample on a Haswell core of 1 Hz, that is, its cycles.
@@ -68,12 +70,12 @@ struct InputRequest {
 /// Bytes of one prepared batch on their way to the GPU.
 [[nodiscard]] Bytes prepared_bytes(const InputRequest& job);
 
-/// Rate at which a prepared batch reaches the GPU from pinned memory, or from pageable memory, through
-/// which the driver moves it piece by piece at a thread's copying speed at most.
+/// Rate at which a prepared batch reaches the GPU from pinned memory, or from pageable memory,
+/// through which the driver moves it piece by piece at a thread's copying speed at most.
 [[nodiscard]] BytesPerSecond copy_rate(const InputRequest& job, BytesPerSecond pinned);
 
-/// Time per batch when nothing waits for the GPU: the slowest stage, max(read, prepare / workers, pin,
-/// gpu_decode, copy).
+/// Time per batch when nothing waits for the GPU: the slowest stage, max(read, prepare / workers,
+/// pin, gpu_decode, copy).
 [[nodiscard]] Seconds supply_time(const InputStages& stages, Seconds copy);
 /// Which of them it is: "disk", "workers", "pin thread", "decoder" or "copy".
 [[nodiscard]] std::string_view slowest_stage(const InputStages& stages, Seconds copy);
@@ -91,13 +93,13 @@ struct InputUse {
   Seconds sample_cpu_time{};  ///< of the loader, per sample, on a core of its own
   double cached = 1;          ///< share of reads that the page cache serves
   Bytes read_per_step{};      ///< from page cache and disk
-  /// Fewest workers, each with a core to itself, that keep the GPU busy; nothing when another stage or
-  /// the dispatch is slower.
+  /// Fewest workers, each with a core to itself, that keep the GPU busy; nothing when another stage
+  /// or the dispatch is slower.
   std::optional<int> workers_needed;
 };
 
-/// Whether steps follow each other as fast as the loader's slowest stage allows and no faster: a faster
-/// GPU would only wait longer.
+/// Whether steps follow each other as fast as the loader's slowest stage allows and no faster: a
+/// faster GPU would only wait longer.
 [[nodiscard]] bool limits(const InputUse& use, Seconds step);
 
 /// A program with an input pipeline, run on CPU threads that it shares.
@@ -107,12 +109,13 @@ struct InputRun {
   StepTimeline without;  ///< of the same step with its input on the device already
   InputUse use;
 };
-/// Runs `program` (without input) fed by `stages`. Threads slow each other down when more are runnable
-/// than there are cores: n = busy workers + dispatch, averaged over a step, solved by iteration from all
-/// busy down to 1 %.
+/// Runs `program` (without input) fed by `stages`. Threads slow each other down when more are
+/// runnable than there are cores: n = busy workers + dispatch, averaged over a step, solved by
+/// iteration from all busy down to 1 %.
 [[nodiscard]] InputRun run_with_input(const StepProgram& program, const InputStages& stages,
                                       const HostThreads& host);
-/// The same for a job: its stages, and what it does per sample. `program` has the copy of the input.
+/// The same for a job: its stages, and what it does per sample. `program` has the copy of the
+/// input.
 [[nodiscard]] InputRun run_with_input(const StepProgram& program, const InputRequest& job);
 
 }  // namespace tracecast

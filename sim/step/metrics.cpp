@@ -157,7 +157,8 @@ Bottleneck find_bottleneck(const PricedStep& priced, const StepTimeline& timelin
          : estimate.bound == cost::Bound::Memory ? Bottleneck::Memory
                                                  : Bottleneck::Launch) += estimate.duration;
   });
-  // Kernels off the critical path (they overlap the host's work) count only as far as they are on it.
+  // Kernels off the critical path (they overlap the host's work) count only as far as they are on
+  // it.
   Seconds kernels{};
   for (const Seconds t : time) kernels += t;
   if (kernels > Seconds(0)) {

@@ -23,8 +23,8 @@ namespace tracecast {
 /// Counts what kernels execute (after Winograd's saving), at the boost clock's peak.
 [[nodiscard]] double sm_efficiency(const PricedStep& priced, Seconds step_time, const GpuSpec& gpu);
 
-/// Board power over the windows in which the driver holds it and nvidia-smi shows it (sim/step/power_limit.hpp). None of
-/// the three is above a limit that holds.
+/// Board power over the windows in which the driver holds it and nvidia-smi shows it
+/// (sim/step/power_limit.hpp). None of the three is above a limit that holds.
 struct PowerRange {
   Watts idle{}, min{}, avg{}, max{};
   Watts active_idle{};      ///< with a context, while no kernel runs
@@ -45,9 +45,9 @@ struct TimeShare {
   Seconds time{};
 };
 
-/// Time by class of the kernel that runs, greatest first, then "idle": none runs. Each moment of the timeline counts once
-/// (kernels of a step have one stream), so that it sums to the step time. A kernel that stands for many launches takes as
-/// long as the host needs to issue them.
+/// Time by class of the kernel that runs, greatest first, then "idle": none runs. Each moment of
+/// the timeline counts once (kernels of a step have one stream), so that it sums to the step time.
+/// A kernel that stands for many launches takes as long as the host needs to issue them.
 [[nodiscard]] std::vector<TimeShare> time_by_class(const PricedStep& priced,
                                                    const StepProgram& program,
                                                    const StepTimeline& timeline);

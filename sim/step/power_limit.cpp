@@ -18,7 +18,8 @@ Hertz lowest_clock(const GpuSpec& gpu, const CostProfile& profile) {
   return min(gpu.set_clock > Hertz(0) ? gpu.set_clock : free, free * profile.power.min_clock);
 }
 
-/// No kernel draws more over the active-idle power at the lowest clock: its work takes no less time there than it does now.
+/// No kernel draws more over the active-idle power at the lowest clock: its work takes no less time
+/// there than it does now.
 Watts most_at_lowest_clock(const PricedStep& priced, const GpuSpec& gpu,
                            const CostProfile& profile) {
   GpuSpec lowest = gpu;
@@ -212,8 +213,8 @@ class Governor {
             .max = active.avg > 0 ? active_idle + scale * active.max : mean};
   }
 
-  /// The same with no window above the limit: the others draw what that leaves of the mean, but none more than without a
-  /// limit.
+  /// The same with no window above the limit: the others draw what that leaves of the mean, but
+  /// none more than without a limit.
   [[nodiscard]] Range cut(const StepDraw& draw) const {
     Range range = range_of(draw, result_.average);
     const double limit = limit_.in_w(), active_idle = active_idle_.in_w();
@@ -259,8 +260,9 @@ class Governor {
   }
   [[nodiscard]] bool lowest_holds() { return !exceeds(fullest_at_lowest_clock()); }
 
-  /// To where the step draws `left` of its power, or takes 1 / left times as long, whichever is higher. Power rises with the clock, so halving the
-  /// interval finds it; 8 steps leave 0.3 % of the clock.
+  /// To where the step draws `left` of its power, or takes 1 / left times as long, whichever is
+  /// higher. Power rises with the clock, so halving the interval finds it; 8 steps leave 0.3 % of
+  /// the clock.
   StepDraw lower_clock(double left) {
     const Watts target = total(own_) * left;
     double low = result_.lowest_clock / top_, high = 1;
@@ -315,7 +317,8 @@ class Governor {
   Hertz top_;
   GpuSpec set_;
   double scale_ = 1;  ///< of what is shown to what causes say
-  /// Of the fullest window under the board's own limit to that limit. A board holds its own: what is beyond is our error.
+  /// Of the fullest window under the board's own limit to that limit. A board holds its own: what
+  /// is beyond is our error.
   double own_excess_ = 1;
   std::optional<StepDraw> lowest_;
   bool ran_lowest_last_ = false;

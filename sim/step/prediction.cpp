@@ -28,8 +28,8 @@ constexpr std::array<std::pair<std::string_view, Phase>, 4> kPhases{{
     {"forward_backward", Phase::ForwardBackward},
 }};
 
-/// Share of PCIe's theoretical rate that a copy from pinned memory reaches: 12 of 15.75 GB/s on PCIe 3
-/// x16 (bandwidthTest of the CUDA samples on P100 and V100 hosts).
+/// Share of PCIe's theoretical rate that a copy from pinned memory reaches: 12 of 15.75 GB/s on
+/// PCIe 3 x16 (bandwidthTest of the CUDA samples on P100 and V100 hosts).
 constexpr double kCopyEfficiency = 0.76;
 
 cost::CpuTarget cores_of(const PredictRequest& request) {
@@ -95,9 +95,10 @@ Scratch plan_within(const PredictRequest& r, const GpuSpec& device, const Prepar
           .chosen = chosen};
 }
 
-/// The step, where not all fastest algorithms fit: libraries hand out algorithms in order of time, and an op takes the
-/// first whose scratch can be allocated when it runs, and is at most `cap`. Sources: PyTorch,
-/// aten/src/ATen/native/cudnn/Conv_v7.cpp, AlgoIterator::try_all; TensorFlow, core/kernels/conv_ops.cc, DnnScratchAllocator.
+/// The step, where not all fastest algorithms fit: libraries hand out algorithms in order of time,
+/// and an op takes the first whose scratch can be allocated when it runs, and is at most `cap`.
+/// Sources: PyTorch, aten/src/ATen/native/cudnn/Conv_v7.cpp, AlgoIterator::try_all; TensorFlow,
+/// core/kernels/conv_ops.cc, DnnScratchAllocator.
 Lowered limit_scratch(const PredictRequest& r, const PreparedStep& step, Bytes cap) {
   auto lowered = std::make_shared<LoweredStep>(*step.lowered);
   const cost::SustainedBoard board(r.gpu, r.cost);
@@ -141,8 +142,8 @@ Bytes largest_scratch(const PreparedStep& step) {
 /// What is known when any plan that fits will do.
 enum class Wanted { Fastest, Any };
 
-/// A device like that of `r` whose memory just holds the step's tensors: a job that does not fit is reported as it would run
-/// there, with no more room for scratch than one that just fits.
+/// A device like that of `r` whose memory just holds the step's tensors: a job that does not fit is
+/// reported as it would run there, with no more room for scratch than one that just fits.
 GpuSpec with_room_for_tensors(const PredictRequest& r, const PreparedStep& step) {
   GpuSpec device = r.gpu;
   const auto holds = [&](Bytes memory) {
@@ -163,8 +164,8 @@ GpuSpec with_room_for_tensors(const PredictRequest& r, const PreparedStep& step)
   return device;
 }
 
-/// `plan`, which fits, with scratch for one op after the other as long as the step still fits, beginning with the op that
-/// gains most: no op goes without for the sake of one that gains less.
+/// `plan`, which fits, with scratch for one op after the other as long as the step still fits,
+/// beginning with the op that gains most: no op goes without for the sake of one that gains less.
 void grant_scratch(const PredictRequest& r, const GpuSpec& device, const PreparedStep& prepared,
                    Scratch& plan) {
   constexpr std::size_t kMostOps = 128;  // the others gain little
@@ -224,8 +225,9 @@ Scratch as_if_it_fitted(const PredictRequest& r, const PreparedStep& prepared) {
   return plan;
 }
 
-/// The fastest algorithms, or those for whose scratch there is room. A tensor may lie where scratch was, and
-/// a later one, or a later op's scratch, find no piece large enough: where large scratch is not taken, the step may be faster.
+/// The fastest algorithms, or those for whose scratch there is room. A tensor may lie where scratch
+/// was, and a later one, or a later op's scratch, find no piece large enough: where large scratch
+/// is not taken, the step may be faster.
 Scratch find_scratch(const PredictRequest& r, const PreparedStep& prepared,
                      Wanted wanted = Wanted::Fastest) {
   const Bytes most = r.framework.convolutions.workspace_limit;
@@ -254,7 +256,8 @@ Scratch find_scratch(const PredictRequest& r, const PreparedStep& prepared,
   return anew.memory.fits && anew.chosen < best.chosen ? anew : best;
 }
 
-/// The first op of the backward pass begins when the forward pass has ended and the host has read its result.
+/// The first op of the backward pass begins when the forward pass has ended and the host has read
+/// its result.
 void wait_after_forward(const NetworkGraph& graph, const PricedStep& priced,
                         const FrameworkProfile& framework, StepProgram& program) {
   for (ProgramOp& op : program.ops) {
@@ -375,7 +378,8 @@ struct HostBatch {
 HostBatch host_batch(const PredictRequest& request, Bytes bytes) {
   if (request.cpu) return {};
   const BytesPerSecond pinned = request.gpu.pcie_bandwidth * kCopyEfficiency;
-  // Rows of a data set in pinned memory, which the GPU reads by itself while it computes the step before.
+  // Rows of a data set in pinned memory, which the GPU reads by itself while it computes the step
+  // before.
   const Bytes stored = bytes_from_stores(request.graph);
   if (stored > Bytes(0)) return {.copy = stored / pinned};
   if (request.input) {
@@ -392,8 +396,9 @@ HostBatch host_batch(const PredictRequest& request, Bytes bytes) {
           .waits = pageable || loader.copies_in_compute_stream};
 }
 
-/// One thread's copying speed, which pageable memory reaches the GPU at: the driver moves it through a buffer of its own.
-/// Source: tensorpack documentation, input-source.md (2018), as in the profiles of input pipelines.
+/// One thread's copying speed, which pageable memory reaches the GPU at: the driver moves it
+/// through a buffer of its own. Source: tensorpack documentation, input-source.md (2018), as in the
+/// profiles of input pipelines.
 constexpr BytesPerSecond kThreadCopy = 5.0_GBps;
 
 /// Arrays of the program's own that ops hand over and take: the host waits for both.
@@ -410,7 +415,8 @@ void add_host_copies(const NetworkGraph& graph, const PricedStep& priced, const 
   }
 }
 
-/// What kernels draw while they run, in such proportion that their mean over the step is that of the board.
+/// What kernels draw while they run, in such proportion that their mean over the step is that of
+/// the board.
 std::vector<double> shown_power(std::vector<double> kernel_w, const StepTimeline& timeline,
                                 const PowerRange& power) {
   double energy = 0;

@@ -35,7 +35,8 @@ enum class Phase {
 struct StepOptions {
   std::string_view optimizer = "momentum";
   Recompute recompute = Recompute::None;
-  /// One of several micro-batches that share an update: gradients are added to those kept from the ones before.
+  /// One of several micro-batches that share an update: gradients are added to those kept from the
+  /// ones before.
   bool adds_gradients = false;
   bool differentiates_input = false;   ///< as TrainingOptions
   bool copies_first_gradient = false;  ///< as TrainingOptions
@@ -53,7 +54,8 @@ struct PredictRequest {
   const FrameworkProfile& framework;
   PrecisionMode precision = PrecisionMode::Fp32;
   bool keeps_gradients = false;  ///< beyond the step, whatever the framework does
-  /// Each step copies a batch that lies in host memory, as this framework's loader copies; nothing = none is copied.
+  /// Each step copies a batch that lies in host memory, as this framework's loader copies; nothing
+  /// = none is copied.
   const InputPipelineProfile* input_from_host = nullptr;
   const InputRequest* input = nullptr;  ///< loads every batch; else the input is there already
   std::size_t num_causes = 3;           ///< how many of the greatest costs to name
@@ -62,8 +64,8 @@ struct PredictRequest {
   const CpuNode* cpu = nullptr;
   /// The host reads a result back between the forward and the backward pass.
   bool waits_after_forward = false;
-  /// What prepare_step makes of the graph, framework, GPU and precision above, or of alike ones (prepared_step.hpp);
-  /// nothing: made on the way.
+  /// What prepare_step makes of the graph, framework, GPU and precision above, or of alike ones
+  /// (prepared_step.hpp); nothing: made on the way.
   std::shared_ptr<const PreparedStep> prepared{};
 };
 
@@ -79,14 +81,15 @@ struct Prediction {
   Interval throughput_samples_per_s;
   Range gpu_utilization;     ///< as nvidia-smi shows it
   double sm_efficiency = 0;  ///< arithmetic done / possible
-  /// Share of the step in which the dispatch thread works; with an input pipeline: mean share of the
-  /// host's threads that work, loading or dispatching; without a GPU: share of the cores' time.
+  /// Share of the step in which the dispatch thread works; with an input pipeline: mean share of
+  /// the host's threads that work, loading or dispatching; without a GPU: share of the cores' time.
   double cpu_utilization = 0;
   std::optional<InputUse> input;  ///< of an input pipeline
   MemoryPlan memory;
   PowerRange power;          ///< of the board; nothing without a GPU
   PowerCauses power_causes;  ///< of the power that the step asks for without a limit
-  /// Over the active-idle power, W: of each kernel of the program while it runs; sums to the mean of `power` over the step.
+  /// Over the active-idle power, W: of each kernel of the program while it runs; sums to the mean
+  /// of `power` over the step.
   std::vector<double> kernel_w;
   Joules energy_per_sample{};
   std::vector<TimeShare> by_class;      ///< sums to the step time
@@ -100,8 +103,9 @@ struct Prediction {
 };
 
 /// Memory of the step with the algorithms that the library would choose. Pure.
-/// Libraries take an algorithm only when its workspace can be allocated: where the step fits without workspaces but
-/// not with those of the fastest algorithms, each op takes the fastest of those whose workspace finds room when it runs.
+/// Libraries take an algorithm only when its workspace can be allocated: where the step fits
+/// without workspaces but not with those of the fastest algorithms, each op takes the fastest of
+/// those whose workspace finds room when it runs.
 [[nodiscard]] MemoryPlan plan_step_memory(const PredictRequest& request);
 /// plan_step_memory(request).fits, at once where the tensors alone are too much.
 [[nodiscard]] bool step_fits(const PredictRequest& request);

@@ -15,12 +15,14 @@
 
 namespace tracecast {
 
-/// A step before any GPU has priced it: what its graph, its framework apart from the host's costs, its precision and the
-/// traits of a GPU decide. It never changes: one serves every GPU of these traits, in several threads at once.
+/// A step before any GPU has priced it: what its graph, its framework apart from the host's costs,
+/// its precision and the traits of a GPU decide. It never changes: one serves every GPU of these
+/// traits, in several threads at once.
 struct PreparedStep {
   std::shared_ptr<const LoweredStep> lowered;
   StepLives lives;  ///< of what a compiler leaves in memory
-  /// Of every op: the scratch of what a library tries before it settles; empty where it goes by rules.
+  /// Of every op: the scratch of what a library tries before it settles; empty where it goes by
+  /// rules.
   std::vector<std::vector<Bytes>> tried_workspaces;
   Bytes input{};  ///< of all tensors that a step reads from outside
 };
@@ -37,15 +39,16 @@ struct PrepareOptions {
                                                                const GpuTraits& gpu,
                                                                const PrepareOptions& options);
 
-/// The step with the algorithms that a library offers on a GPU of other rates: those that it takes on `gpu` at the prices of
-/// `cost`, and ones of no more kernels. A question what a GPU would do if its memory were faster then never takes more
-/// launches than the GPU that is sold does: all it changes is how long kernels run. Pure.
+/// The step with the algorithms that a library offers on a GPU of other rates: those that it takes
+/// on `gpu` at the prices of `cost`, and ones of no more kernels. A question what a GPU would do if
+/// its memory were faster then never takes more launches than the GPU that is sold does: all it
+/// changes is how long kernels run. Pure.
 [[nodiscard]] std::shared_ptr<const PreparedStep> with_algorithms_of(const GpuSpec& gpu,
                                                                      const CostProfile& cost,
                                                                      const PreparedStep& step);
 
-/// Prepared steps, made once and remembered with their graphs. Safe from several threads; two that ask for the same one at
-/// the same time may both make it, and get equal ones.
+/// Prepared steps, made once and remembered with their graphs. Safe from several threads; two that
+/// ask for the same one at the same time may both make it, and get equal ones.
 class PreparedSteps {
  public:
   /// `most`: graphs remembered; then all are forgotten.

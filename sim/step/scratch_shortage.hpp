@@ -18,9 +18,9 @@ struct ScratchShortage {
   Bytes wanted{};               ///< scratch of its fastest algorithm
 };
 
-/// Of the step that `prediction` tells (prediction.hpp, plan_step_memory); nothing: all ops run their fastest algorithms.
-/// A step that does not fit at all is reported as on a device whose memory just holds its tensors, with algorithms that find
-/// room there. Pure.
+/// Of the step that `prediction` tells (prediction.hpp, plan_step_memory); nothing: all ops run
+/// their fastest algorithms. A step that does not fit at all is reported as on a device whose
+/// memory just holds its tensors, with algorithms that find room there. Pure.
 [[nodiscard]] std::optional<ScratchShortage> find_shortage(const PredictRequest& request,
                                                            const Prediction& prediction);
 

@@ -122,7 +122,8 @@ Picoseconds last_step(const StepRun& run, const engine::Schedule& schedule, std:
 
 bool is_input(TaskKind kind) { return kind == TaskKind::Copy || kind == TaskKind::Input; }
 
-/// When the host of the last step stopped waiting for its batch; 0 when it waited for something else.
+/// When the host of the last step stopped waiting for its batch; 0 when it waited for something
+/// else.
 Picoseconds host_waited_until(const StepProgram& program, const StepRun& run,
                               const engine::Schedule& schedule) {
   if (!program.input) return {};

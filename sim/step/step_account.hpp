@@ -17,7 +17,8 @@ struct Prediction;
 
 inline constexpr std::size_t kBasisCount = 4;  ///< of cost::Basis
 
-/// What fills a stretch of a rank's time: kernels one after the other, and between them waiting for the rank's own host.
+/// What fills a stretch of a rank's time: kernels one after the other, and between them waiting for
+/// the rank's own host.
 struct WorkMix {
   std::array<Seconds, kKernelClassCount> by_class{};
   std::array<Seconds, kBasisCount> by_basis{};  ///< the same time
@@ -32,19 +33,24 @@ struct WorkMix {
   [[nodiscard]] Seconds total() const { return kernels() + idle; }
 };
 
-/// Kernel k of a prediction's program, that runs for `busy` of the `whole` time since the one before it.
+/// Kernel k of a prediction's program, that runs for `busy` of the `whole` time since the one
+/// before it.
 void add_kernel(WorkMix& mix, const Prediction& one_gpu, std::uint32_t k, Seconds busy,
                 Seconds whole);
-/// Micro-batches before the one whose kernels a prediction names, as they take it alone. Nothing without any.
+/// Micro-batches before the one whose kernels a prediction names, as they take it alone. Nothing
+/// without any.
 [[nodiscard]] WorkMix earlier_micro_batches(const Prediction& one_gpu);
 
 /// Where the time of a job's step goes, of the mean rank. Each moment of a rank's step counts once:
-///   - while kernels of the network run: to their classes (kernels that overlap share the moment evenly)
+///   - while kernels of the network run: to their classes (kernels that overlap share the moment
+///   evenly)
 ///   - while the rank waits for its own host between them: idle
 ///   - else, while anything is communicated: communication, that nothing hides
 ///   - else, while a CPU adds or updates: host_update
-///   - else, while other ranks compute, and as far as the rank is faster than the slowest: stragglers
-///   - else gradients wait to be noticed: communication. Waiting for the loader is told apart: input
+///   - else, while other ranks compute, and as far as the rank is faster than the slowest:
+///   stragglers
+///   - else gradients wait to be noticed: communication. Waiting for the loader is told apart:
+///   input
 /// Sums to the step.
 struct StepAccount {
   WorkMix work;
@@ -56,8 +62,8 @@ struct StepAccount {
   void add(const StepAccount& other, double weight);
   /// Kernel classes greatest first, then "idle" and what is none, absent ones left out.
   [[nodiscard]] std::vector<TimeShare> by_class() const;
-  /// Kernels by the basis of their price. Everything else is Transferred: hosts, links and loaders are known from other
-  /// machines.
+  /// Kernels by the basis of their price. Everything else is Transferred: hosts, links and loaders
+  /// are known from other machines.
   [[nodiscard]] std::vector<TimeShare> by_basis() const;
 };
 
@@ -73,7 +79,8 @@ struct WorkSpan {
   double straggling = 1;  ///< it is reported so many times longer than the mean rank takes
 };
 
-/// What one rank does in a step, and what goes on around it: spans that are merged and sorted by time.
+/// What one rank does in a step, and what goes on around it: spans that are merged and sorted by
+/// time.
 struct RankStep {
   Seconds step_time{};
   std::vector<WorkSpan> work;
@@ -91,13 +98,15 @@ struct RankAccount {
 /// `collective_w`: what a collective's kernels draw while they run, over the active-idle power.
 [[nodiscard]] RankAccount account_rank(const RankStep& rank, Watts collective_w);
 
-/// What the kernels of collectives draw on one GPU while they run, over the active-idle power: `channels` blocks, each on an SM of
-/// its own, that read and write what an edge of the ring carries, once each.
+/// What the kernels of collectives draw on one GPU while they run, over the active-idle power:
+/// `channels` blocks, each on an SM of its own, that read and write what an edge of the ring
+/// carries, once each.
 [[nodiscard]] Watts collective_power(Bytes edge_bytes, Seconds busy, int channels,
                                      const GpuSpec& gpu, const CostProfile& profile);
 
-/// Power of a board that does the work of `alone` in a step of another length, from what it draws over the active-idle power. It
-/// waits active-idle. A limit that holds alone holds here too: collectives beside kernels at the limit are not told to raise it.
+/// Power of a board that does the work of `alone` in a step of another length, from what it draws
+/// over the active-idle power. It waits active-idle. A limit that holds alone holds here too:
+/// collectives beside kernels at the limit are not told to raise it.
 [[nodiscard]] PowerRange power_in_job(const PowerRange& alone, Seconds step_alone, Joules active,
                                       const Windows& active_w, Seconds step);
 /// The mean board: average, demand and settings by `weights`, least and greatest of all.

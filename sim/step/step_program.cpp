@@ -62,7 +62,8 @@ StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& pric
   program.launch = framework.host.launch_per_kernel;
   program.input_copy = input_copy;
   program.synchronizes = framework.host.synchronizes_each_step;
-  // An engine that cuts a training graph into pieces runs an inference graph as one (framework profile of MXNet, "bulk").
+  // An engine that cuts a training graph into pieces runs an inference graph as one (framework
+  // profile of MXNet, "bulk").
   const bool is_training = std::any_of(graph.ops().begin(), graph.ops().end(),
                                        [](const Op& op) { return op.pass != Pass::Forward; });
   const double parameters =

@@ -20,14 +20,15 @@ namespace tracecast {
 struct PricedStep {
   std::shared_ptr<const LoweredStep> lowered;  ///< of all GPUs that it serves
   std::vector<cost::PricedCandidate> choices;  ///< one per op of `lowered`; points into it
-  /// The first op that has the same choice at the same price as op `i`; `i` itself where none is known.
+  /// The first op that has the same choice at the same price as op `i`; `i` itself where none is
+  /// known.
   [[nodiscard]] std::uint32_t first_alike(std::uint32_t i) const {
     return lowered && !lowered->first_alike.empty() ? lowered->first_alike[i] : i;
   }
 };
 
-/// The choice and price of every op. `most_workspace`: no library takes an algorithm that needs more, as far as another one
-/// exists.
+/// The choice and price of every op. `most_workspace`: no library takes an algorithm that needs
+/// more, as far as another one exists.
 [[nodiscard]] PricedStep price(std::shared_ptr<const LoweredStep> lowered, const GpuSpec& gpu,
                                const CostProfile& profile,
                                std::optional<Bytes> most_workspace = {});
@@ -67,9 +68,10 @@ struct InputStages {
   bool dispatch_spins = false;            ///< the host thread is busy while it waits
 };
 
-/// One step as the framework's dispatch thread issues it: overhead, then op by op `dispatch` and one
-/// `launch` per kernel (more where a kernel stands for several). Kernels run in one stream, in order, each after its launch. The input of the
-/// step is copied first, by the copy engine; the first kernel waits for it.
+/// One step as the framework's dispatch thread issues it: overhead, then op by op `dispatch` and
+/// one `launch` per kernel (more where a kernel stands for several). Kernels run in one stream, in
+/// order, each after its launch. The input of the step is copied first, by the copy engine; the
+/// first kernel waits for it.
 struct StepProgram {
   std::vector<ProgramOp> ops;
   std::vector<ProgramKernel> kernels;
@@ -77,8 +79,8 @@ struct StepProgram {
   Seconds launch{};                     ///< host time per kernel launch
   Seconds input_copy{};                 ///< zero: the input is already on the device
   bool copy_waits_for_kernels = false;  ///< of the step before: they read what the copy writes
-  /// The host waits for the copy, which is from pageable memory. Source: CUDA Runtime API, "API synchronization
-  /// behavior".
+  /// The host waits for the copy, which is from pageable memory. Source: CUDA Runtime API, "API
+  /// synchronization behavior".
   bool copy_blocks_host = false;
   std::optional<InputStages> input;  ///< nothing: the input is in host memory or on the device
   bool synchronizes = false;  ///< the host begins a step when the GPU has finished the one before
@@ -87,11 +89,12 @@ struct StepProgram {
 };
 
 /// Within a step the host waits for the GPU as often as the framework's profile says, each time for
-/// `synchronization` after the last kernel's end; graph ops only in graphs with backward ops: an engine that cuts those
-/// into pieces runs an inference graph as one. Source: MXNet, src/executor/graph_executor.cc, InitOpSegs (from 0.7 on).
-/// Poolings that the framework leaves to the host wait likewise and take host_pooling_time.
-/// Ops without kernels (views, updates merged into one launch, what a compiler fused) cost the host nothing.
-/// Compiled code starts when its arguments have been handed over, one by one: part of the step's overhead.
+/// `synchronization` after the last kernel's end; graph ops only in graphs with backward ops: an
+/// engine that cuts those into pieces runs an inference graph as one. Source: MXNet,
+/// src/executor/graph_executor.cc, InitOpSegs (from 0.7 on). Poolings that the framework leaves to
+/// the host wait likewise and take host_pooling_time. Ops without kernels (views, updates merged
+/// into one launch, what a compiler fused) cost the host nothing. Compiled code starts when its
+/// arguments have been handed over, one by one: part of the step's overhead.
 [[nodiscard]] StepProgram build_step_program(const NetworkGraph& graph, const PricedStep& priced,
                                              const FrameworkProfile& framework, Seconds input_copy);
 
@@ -111,8 +114,8 @@ struct StepTimeline {
   Seconds kernel_busy{};  ///< at least one kernel running
   Seconds idle_host{};    ///< no kernel running because the next one was not launched yet
   Seconds idle_input{};   ///< no kernel running because the input was not ready or not copied yet
-  // The step's critical path by cause: from its last kernel back through what each action waited for.
-  // Sums to step_time.
+  // The step's critical path by cause: from its last kernel back through what each action waited
+  // for. Sums to step_time.
   Seconds critical_kernels{};
   Seconds critical_host{};
   Seconds critical_input{};
@@ -124,11 +127,11 @@ struct StepTimeline {
   }
 };
 
-/// Runs the program several times in sequence on the engine and returns the last step: 2 steps when the
-/// host waits for the GPU in between, else 3, and more (up to 24) while the last two differ by over
-/// 0.1 %, since the host gets ahead of the GPU only by what it gains in every step. With an input
-/// pipeline 6 at least; its workers begin as in the middle of a run, evenly spaced in their first task,
-/// so that batches arrive at an even pace from the first on.
+/// Runs the program several times in sequence on the engine and returns the last step: 2 steps when
+/// the host waits for the GPU in between, else 3, and more (up to 24) while the last two differ by
+/// over 0.1 %, since the host gets ahead of the GPU only by what it gains in every step. With an
+/// input pipeline 6 at least; its workers begin as in the middle of a run, evenly spaced in their
+/// first task, so that batches arrive at an even pace from the first on.
 [[nodiscard]] StepTimeline simulate(const StepProgram& program);
 
 }  // namespace tracecast

@@ -47,13 +47,13 @@ class InputTasks {
  public:
   InputTasks(const InputStages& stages, StepRun& run);
 
-  /// Tasks after which the batch of the next step lies ready in host memory. Nothing when the dispatch
-  /// thread prepares it.
+  /// Tasks after which the batch of the next step lies ready in host memory. Nothing when the
+  /// dispatch thread prepares it.
   std::optional<engine::TaskId> add_ready();
   /// Work of the dispatch thread before the step; zero when workers do it.
   [[nodiscard]] engine::Picoseconds dispatch_work() const;
-  /// What the copy of the step to the GPU waits for, the copy itself being the caller's. `begin`: the
-  /// host's first task of the step.
+  /// What the copy of the step to the GPU waits for, the copy itself being the caller's. `begin`:
+  /// the host's first task of the step.
   void release_copy(engine::TaskId copy, engine::TaskId begin);
   /// The task after which the batch can be used, given its copy (or `begin` without one).
   engine::TaskId add_decode(engine::TaskId copied);

@@ -58,7 +58,8 @@ class Drawer {
     return static_cast<std::uint32_t>(timeline_.slices.size() - 1);
   }
 
-  /// Every kernel with the work of the host for it: the op's dispatch, where it is the op's first, then the launch.
+  /// Every kernel with the work of the host for it: the op's dispatch, where it is the op's first,
+  /// then the launch.
   void draw_kernels() {
     std::vector<std::uint32_t> kernel_names, op_names;
     std::vector<KernelClass> classes;

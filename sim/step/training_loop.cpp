@@ -19,7 +19,8 @@ Seconds own_work(const LoopWork& loop, const LoopContext& context) {
   return (loop.cycles_per_step + loop.cycles_per_sample * samples) / context.core_speed;
 }
 
-/// Puts ops of the loop, with a kernel each of the length of the program's shortest, between those of a program.
+/// Puts ops of the loop, with a kernel each of the length of the program's shortest, between those
+/// of a program.
 class ProgramMixer {
  public:
   explicit ProgramMixer(const StepProgram& program)

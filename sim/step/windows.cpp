@@ -6,8 +6,8 @@
 namespace tracecast {
 namespace {
 
-/// The integral over time of a quantity that is constant inside each kernel and zero between kernels,
-/// repeated with the step's period.
+/// The integral over time of a quantity that is constant inside each kernel and zero between
+/// kernels, repeated with the step's period.
 class PeriodicIntegral {
  public:
   PeriodicIntegral(const StepTimeline& timeline, std::span<const double> inside)

@@ -11,7 +11,8 @@
 
 namespace tracecast::store {
 
-/// A prepared statement of SQLite. Throws InputError naming the file when anything fails: what SQLite says is the finding.
+/// A prepared statement of SQLite. Throws InputError naming the file when anything fails: what
+/// SQLite says is the finding.
 class Statement {
  public:
   Statement(sqlite3* database, std::string_view text, const std::string& where) : where_(where) {
@@ -59,8 +60,9 @@ class Statement {
   sqlite3_stmt* statement_ = nullptr;
 };
 
-/// Opens a file of ours to write, or makes it. Nothing in it but tables and indexes may have a say: a trigger or a view of
-/// somebody else's making could drop rows without a word. Throws InputError: no place for a file, no regular file.
+/// Opens a file of ours to write, or makes it. Nothing in it but tables and indexes may have a say:
+/// a trigger or a view of somebody else's making could drop rows without a word. Throws InputError:
+/// no place for a file, no regular file.
 inline sqlite3* open_to_write(const std::filesystem::path& file) {
   const std::string where = file.string();
   std::error_code none;
@@ -82,7 +84,8 @@ inline sqlite3* open_to_write(const std::filesystem::path& file) {
   return handle;
 }
 
-/// Throws InputError where a file of ours holds what we never put there: triggers, views, virtual tables.
+/// Throws InputError where a file of ours holds what we never put there: triggers, views, virtual
+/// tables.
 inline void refuse_code(sqlite3* handle, const std::string& where) {
   Statement found(handle,
                   "SELECT CASE WHEN type = 'table' THEN 'virtual table' ELSE type END, name FROM "

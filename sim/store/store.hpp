@@ -7,11 +7,13 @@
 
 namespace tracecast::store {
 
-/// Results by key in one SQLite file, which several threads and processes may use at once. A value is there whole or not at all,
-/// however a writer ends (write-ahead log); a key's first value stays.
+/// Results by key in one SQLite file, which several threads and processes may use at once. A value
+/// is there whole or not at all, however a writer ends (write-ahead log); a key's first value
+/// stays.
 class Store {
  public:
-  /// Opens the file, or makes it. Throws InputError: no such folder, no database of ours, not writable.
+  /// Opens the file, or makes it. Throws InputError: no such folder, no database of ours, not
+  /// writable.
   explicit Store(const std::filesystem::path& file);
   ~Store();
   Store(Store&&) noexcept;

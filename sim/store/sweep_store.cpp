@@ -86,7 +86,8 @@ struct SweepStore::Database {
   }
   void open();
   void check_columns(const PointTable& table) const;
-  /// Throws InputError unless the row is in its table: a clause of a table of somebody else's making may drop it in silence.
+  /// Throws InputError unless the row is in its table: a clause of a table of somebody else's
+  /// making may drop it in silence.
   void check_is_there(const PointRow& row) const;
 };
 

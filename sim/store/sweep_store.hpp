@@ -31,20 +31,23 @@ struct PointRow {
   std::vector<Value> values;  ///< of the table's own columns
 };
 
-/// Answers of sweeps in one SQLite file of plain tables: of every kind of points one with columns `point` (its key, in order),
-/// `question_sha256`, `state_sha256`, `inputs_sha256`, `version`, `status` and the kind's own; `grids` (what was asked for) and `inputs`
-/// (the JSON behind `inputs_sha256`). A transaction is there whole or not at all, however a writer ends. Several processes may read and
-/// write. All functions throw InputError with SQLite's reason: a full disk, a damaged file.
+/// Answers of sweeps in one SQLite file of plain tables: of every kind of points one with columns
+/// `point` (its key, in order), `question_sha256`, `state_sha256`, `inputs_sha256`, `version`,
+/// `status` and the kind's own; `grids` (what was asked for) and `inputs` (the JSON behind
+/// `inputs_sha256`). A transaction is there whole or not at all, however a writer ends. Several
+/// processes may read and write. All functions throw InputError with SQLite's reason: a full disk,
+/// a damaged file.
 class SweepStore {
  public:
-  /// Opens the file, or makes it, and checks it as a whole. Throws InputError also where it is no store of sweeps, damaged, or of other
-  /// columns.
+  /// Opens the file, or makes it, and checks it as a whole. Throws InputError also where it is no
+  /// store of sweeps, damaged, or of other columns.
   SweepStore(const std::filesystem::path& file, std::vector<PointTable> tables);
   ~SweepStore();
   SweepStore(SweepStore&&) noexcept;
   SweepStore& operator=(SweepStore&&) noexcept;
 
-  /// The number of a grid's first point: those of an earlier time when it was asked for before, else behind all others.
+  /// The number of a grid's first point: those of an earlier time when it was asked for before,
+  /// else behind all others.
   [[nodiscard]] std::int64_t first_point(std::string_view grid, std::int64_t points);
 
   struct Known {
@@ -55,10 +58,12 @@ class SweepStore {
   /// Whether nothing is in it.
   [[nodiscard]] bool empty() const;
 
-  /// Writes all in one transaction. A row whose question is there already replaces it, and keeps its place.
+  /// Writes all in one transaction. A row whose question is there already replaces it, and keeps
+  /// its place.
   void put(std::span<const PointRow> rows);
 
-  /// Puts everything into the one file. Without it (a signal) the file needs the log beside it, and has it.
+  /// Puts everything into the one file. Without it (a signal) the file needs the log beside it, and
+  /// has it.
   void close();
 
  private:

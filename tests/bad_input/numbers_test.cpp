@@ -9,8 +9,8 @@
 #include "tests/bad_input/program.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-// Every number of every table and of every JSON document that people give, at values that no number of them has. (Files in
-// Protobuf's text form: tests/tools/ranges_test.cpp.)
+// Every number of every table and of every JSON document that people give, at values that no number
+// of them has. (Files in Protobuf's text form: tests/tools/ranges_test.cpp.)
 
 namespace tracecast::test {
 namespace {

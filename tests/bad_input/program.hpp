@@ -6,7 +6,8 @@
 
 namespace tracecast::test {
 
-/// Whether what a program takes can be measured: under address sanitizer its shadow memory counts too.
+/// Whether what a program takes can be measured: under address sanitizer its shadow memory counts
+/// too.
 #if defined(__SANITIZE_ADDRESS__)
 inline constexpr bool kMeasuresMemory = false;
 #else

@@ -36,7 +36,8 @@ TEST_CASE("gigabytes in one string, or a million brackets, end in one line and l
   const std::string megabyte(1 << 20, 'x');
   write_packed(path, kEvents, megabyte, 1024, "\"}]}");
   check_refuses({"trace", "summary", path});
-  // The same string where nobody wants it costs no memory; as long as no recording packs, it costs no time either.
+  // The same string where nobody wants it costs no memory; as long as no recording packs, it costs
+  // no time either.
   write_packed(path, R"({"comment": ")", megabyte, 60, R"(", "traceEvents": []})");
   check_reports({"trace", "summary", path});
   write_packed(path, R"({"comment": ")", megabyte, 1024, R"(", "traceEvents": []})");

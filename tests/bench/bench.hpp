@@ -28,7 +28,8 @@ inline void check(bool condition, const char* meaning) {
   std::exit(1);
 }
 
-/// CPU time of this thread, or wall time, in seconds. CPU time does not see who else uses the machine.
+/// CPU time of this thread, or wall time, in seconds. CPU time does not see who else uses the
+/// machine.
 inline double clock_s(clockid_t clock) {
   timespec now{};
   clock_gettime(clock, &now);
@@ -56,7 +57,8 @@ class Stopwatch {
     cpu_.push_back(clock_s(CLOCK_THREAD_CPUTIME_ID) - cpu_begin_);
     wall_.push_back(clock_s(CLOCK_MONOTONIC) - wall_begin_);
   }
-  /// One JSON line: `name`, the amount of work per repeat in `unit`, CPU times, the rate at the median.
+  /// One JSON line: `name`, the amount of work per repeat in `unit`, CPU times, the rate at the
+  /// median.
   void print(std::string_view name, std::string_view unit, double amount) {
     std::sort(cpu_.begin(), cpu_.end());
     std::sort(wall_.begin(), wall_.end());

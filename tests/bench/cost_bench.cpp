@@ -1,4 +1,5 @@
-// Work: price every candidate of every op of ResNet-152 training (PyTorch lowering, batch 64) and choose.
+// Work: price every candidate of every op of ResNet-152 training (PyTorch lowering, batch 64) and
+// choose.
 #include "sim/cost/price.hpp"
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// Work: the fastest parallel layout of GPT-3 175B, Llama 3 70B and 405B over 1,024 A100 and 512 H100, against asking for every parallel layout.
+// Work: the fastest parallel layout of GPT-3 175B, Llama 3 70B and 405B over 1,024 A100 and 512
+// H100, against asking for every parallel layout.
 #include <cstdio>
 
 #include "sim/plan/layout_search.hpp"

@@ -8,7 +8,8 @@
 //   resnet50: one data-parallel step; in backward the 54 layers become ready one after the other,
 //     and each is all-reduced in a ring of its own, in chunks, at the same time as the others.
 //   resnet50_at_once: the same, all layers ready at time zero: 54 flows on every link.
-//   leaf_spine: 1024 hosts on 32 leaves and 8 spines, oversubscribed 4:1; 1000 flows at any time from
+//   leaf_spine: 1024 hosts on 32 leaves and 8 spines, oversubscribed 4:1; 1000 flows at any time
+//   from
 //     random hosts to random hosts, through spines drawn by lot.
 //   core: 1024 hosts, each sending one flow after the other through one link that is full; each
 //     begins at a random whole microsecond from 0 to 999.
@@ -193,9 +194,9 @@ void parameter_server(std::uint32_t workers, std::uint32_t servers, double expec
          2.0 * pushes);
 }
 
-/// Parameters of ResNet-50's layers in the order of backward: the classifier, then every convolution
-/// with its batch normalisation, a block's shortcut behind its three. Source: He et al., "Deep
-/// residual learning for image recognition", CVPR 2016, table 1.
+/// Parameters of ResNet-50's layers in the order of backward: the classifier, then every
+/// convolution with its batch normalisation, a block's shortcut behind its three. Source: He et
+/// al., "Deep residual learning for image recognition", CVPR 2016, table 1.
 std::vector<double> resnet50_parameters() {
   std::vector<double> forward;
   const auto convolution = [&](int kernel, int in, int out) {

@@ -1,4 +1,5 @@
-// Work: ResNet-152, batch 64, one training step: build, training graph, lowering, pricing, simulation, metrics.
+// Work: ResNet-152, batch 64, one training step: build, training graph, lowering, pricing,
+// simulation, metrics.
 #include "hwspecs/loaders/gpu_loader.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/step/prediction.hpp"

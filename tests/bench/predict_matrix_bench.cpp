@@ -1,5 +1,6 @@
-// Work: Predictor::throughput of 30 networks of the zoo in training on each of 20 GPUs, by a predictor that knows nothing yet:
-// specs and graphs, lowering, pricing, simulation, power limit, metrics. Then the same again by one that remembers.
+// Work: Predictor::throughput of 30 networks of the zoo in training on each of 20 GPUs, by a
+// predictor that knows nothing yet: specs and graphs, lowering, pricing, simulation, power limit,
+// metrics. Then the same again by one that remembers.
 #include <cstddef>
 #include <vector>
 

@@ -1,4 +1,5 @@
-// Work: the cheapest purchase for 60 jobs among 12 machine types under 4 limits (budget, power, rack units, deadline), 20 seeded instances.
+// Work: the cheapest purchase for 60 jobs among 12 machine types under 4 limits (budget, power,
+// rack units, deadline), 20 seeded instances.
 #include <cstdio>
 
 #include "sim/plan/purchase/purchase.hpp"

@@ -1,5 +1,6 @@
-// What the recorder itself costs for each record of CUPTI's: a program of 2e5 launches (a kernel and a call each, 200 kernel
-// names of 300 letters) written to a stream, and the stream turned into a trace. CUPTI's own cost comes on top; it needs a GPU.
+// What the recorder itself costs for each record of CUPTI's: a program of 2e5 launches (a kernel
+// and a call each, 200 kernel names of 300 letters) written to a stream, and the stream turned into
+// a trace. CUPTI's own cost comes on top; it needs a GPU.
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -97,7 +98,8 @@ void bench_writing(bool smoke) {
   conversion.print("record: stream to trace", "record", 2.0 * static_cast<double>(launches));
 }
 
-/// What a thread of the program spends in our callbacks, once for each buffer of about 5000 kernels.
+/// What a thread of the program spends in our callbacks, once for each buffer of about 5000
+/// kernels.
 void bench_buffers(bool smoke) {
   const int rounds = smoke ? 1000 : 1'000'000;
   BufferPool pool(4);

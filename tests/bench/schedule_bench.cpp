@@ -7,8 +7,8 @@
 #include "sim/plan/schedule.hpp"
 #include "tests/bench/bench.hpp"
 
-// Simulator speed: 100,000 jobs of 26 kinds and four sizes on 10,000 GPUs of three types, 80 % load over 30 days; first
-// come first served, and max-min fairness in rounds of six minutes.
+// Simulator speed: 100,000 jobs of 26 kinds and four sizes on 10,000 GPUs of three types, 80 % load
+// over 30 days; first come first served, and max-min fairness in rounds of six minutes.
 using namespace tracecast;
 using namespace tracecast::plan;
 

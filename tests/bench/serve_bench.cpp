@@ -1,5 +1,5 @@
-// Simulator speed of serving: Llama 3 70B in 8 bits on 8-GPU replicas of H100, prompts of 2,000 and answers of 300 tokens that arrive
-// as a Poisson process.
+// Simulator speed of serving: Llama 3 70B in 8 bits on 8-GPU replicas of H100, prompts of 2,000 and
+// answers of 300 tokens that arrive as a Poisson process.
 //   replica: 10,000 requests on one replica, prices of the steps included.
 //   fleet: 1,000,000 requests on 128 replicas, and the peak of memory.
 //   front: 200 closed loops of 1 to 1,000 requests in flight on replicas of 1, 2, 4 and 8 GPUs.

@@ -1,5 +1,6 @@
-// Work: run_sweep over tests/bench/sweep_grid.textproto, 10,000 points of training, by all cores into a file; then the same again, which
-// predicts nothing. CPU time is of the main thread: look at the wall time.
+// Work: run_sweep over tests/bench/sweep_grid.textproto, 10,000 points of training, by all cores
+// into a file; then the same again, which predicts nothing. CPU time is of the main thread: look at
+// the wall time.
 #include <filesystem>
 
 #include "sim/base/file.hpp"

@@ -1,6 +1,6 @@
-// Work: reading a Kineto trace of 53.7 MB (unpacked), plain and from gzip, and summarising it; checking and writing a
-// timeline of a million slices. Needs the measured data;
-// without them, and for the smoke run, a made-up trace of the same make.
+// Work: reading a Kineto trace of 53.7 MB (unpacked), plain and from gzip, and summarising it;
+// checking and writing a timeline of a million slices. Needs the measured data; without them, and
+// for the smoke run, a made-up trace of the same make.
 #include <sys/resource.h>
 
 #include <cstdlib>

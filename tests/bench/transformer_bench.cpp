@@ -1,5 +1,5 @@
-// Work: a training step of GPT-3 175B on 10,000 A100 (8-way tensor, 10 stages, 125-way data parallel): fabric with its
-// routes, layers priced, collectives planned, schedule simulated.
+// Work: a training step of GPT-3 175B on 10,000 A100 (8-way tensor, 10 stages, 125-way data
+// parallel): fabric with its routes, layers priced, collectives planned, schedule simulated.
 #include "hwspecs/collective_library.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/parallel/transformer/step.hpp"

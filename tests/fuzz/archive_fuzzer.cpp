@@ -46,7 +46,8 @@ std::size_t pack(const std::string& text, std::uint8_t* data, std::size_t most) 
   return is_whole ? size : 0;
 }
 
-/// Gives every header of a tar archive the checksum it should have, as long as sizes lead from one to the next.
+/// Gives every header of a tar archive the checksum it should have, as long as sizes lead from one
+/// to the next.
 void mend_checksums(std::uint8_t* data, std::size_t size) {
   for (std::size_t at = 0; at + 512 <= size;) {
     std::uint8_t* header = data + at;

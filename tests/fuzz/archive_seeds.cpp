@@ -53,7 +53,8 @@ std::string record(const std::string& text) {
 
 }  // namespace
 
-/// archive_seeds FOLDER: archives and packed files of every kind that is read, and of some that are not.
+/// archive_seeds FOLDER: archives and packed files of every kind that is read, and of some that are
+/// not.
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
   const std::filesystem::path folder = argv[1];

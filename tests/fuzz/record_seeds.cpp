@@ -9,7 +9,8 @@
 #include "traces/open.hpp"
 #include "traces/record/writer.hpp"
 
-/// record_seeds FOLDER TRACE...: the prefixes of recordings, at most 200 us of each, as small files of our own form.
+/// record_seeds FOLDER TRACE...: the prefixes of recordings, at most 200 us of each, as small files
+/// of our own form.
 int main(int argc, char** argv) {
   using namespace tracecast;
   for (int i = 2; i < argc; ++i) {

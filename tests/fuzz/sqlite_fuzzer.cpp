@@ -26,8 +26,8 @@ std::size_t page_bytes(const std::uint8_t* data) {
 
 }  // namespace
 
-/// Mutates within one page, or lets pages stand in each other's place; the file keeps its length and its name, so that
-/// SQLite gets as far as the tables.
+/// Mutates within one page, or lets pages stand in each other's place; the file keeps its length
+/// and its name, so that SQLite gets as far as the tables.
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
                                                std::size_t most, unsigned seed) {
   if (size < kHeader || seed % 16 == 0) return LLVMFuzzerMutate(data, size, most);
@@ -42,7 +42,8 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
       if (one != 0 && other != 0 && (std::max(one, other) + 1) * page <= size)
         std::memcpy(at, data + other * page, page);
       break;
-    case 1:  // the b-tree's head: kind, cells, where they begin, the rightmost page, pointers to cells
+    case 1:  // the b-tree's head: kind, cells, where they begin, the rightmost page, pointers to
+             // cells
       if (length - skipped > 24) (void)LLVMFuzzerMutate(at + skipped, 24, 24);
       break;
     case 2:  // a number of a page or a length somewhere

@@ -37,7 +37,8 @@ bool make(const std::filesystem::path& path, const std::string& sql) {
 
 }  // namespace
 
-/// sqlite_seeds FOLDER: small databases with the tables of Nsight Systems, and with what may stand in their place.
+/// sqlite_seeds FOLDER: small databases with the tables of Nsight Systems, and with what may stand
+/// in their place.
 int main(int argc, char** argv) {
   if (argc < 2) return 2;
   const std::filesystem::path folder = argv[1];

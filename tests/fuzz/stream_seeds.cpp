@@ -4,7 +4,8 @@
 #include "traces/cupti/cupti_api.hpp"
 #include "traces/cupti/stream_writer.hpp"
 
-/// stream_seeds FOLDER: a stream that holds a record of every kind, and one of a recording that was refused.
+/// stream_seeds FOLDER: a stream that holds a record of every kind, and one of a recording that was
+/// refused.
 int main(int argc, char** argv) {
   using namespace tracecast::traces::cupti;
   if (argc < 2) return 2;

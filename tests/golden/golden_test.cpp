@@ -89,10 +89,10 @@ Json result_of(const fs::path& folder) {
 
 TEST_SUITE_BEGIN("golden");
 
-// Each folder beside this file: `command` (arguments of tracecast, run in the root of the sources; of
-// several lines the last one's result is compared),
-// `tolerance` (relative, of every number), `expected.json` (the part of the result that is compared).
-// TRACECAST_REFRESH_GOLDEN=1 writes the expected files anew; the commit says why numbers moved.
+// Each folder beside this file: `command` (arguments of tracecast, run in the root of the sources;
+// of several lines the last one's result is compared), `tolerance` (relative, of every number),
+// `expected.json` (the part of the result that is compared). TRACECAST_REFRESH_GOLDEN=1 writes the
+// expected files anew; the commit says why numbers moved.
 TEST_CASE("predictions are what they were") {
   const bool refresh = std::getenv("TRACECAST_REFRESH_GOLDEN") != nullptr;
   // Hashes change with every comment in a spec; sentences are checked elsewhere.

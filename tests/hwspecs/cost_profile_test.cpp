@@ -32,7 +32,8 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 TEST_SUITE("hwspecs/cost_profile") {
   TEST_CASE("the default profile is complete and names a data set for every fitted value") {
     const CostProfile& profile = default_cost_profile();
-    // What no table tells is a factor of 1 on what engines or generations have in common, or adds nothing.
+    // What no table tells is a factor of 1 on what engines or generations have in common, or adds
+    // nothing.
     std::size_t factors = 0;
     for (const std::string& name : parameter_names()) {
       CAPTURE(name);

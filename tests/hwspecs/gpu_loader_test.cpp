@@ -23,7 +23,8 @@ TEST_SUITE_BEGIN("hwspecs/loaders/gpu_loader");
 namespace tracecast {
 namespace {
 
-/// A GPU that nobody sells: 10 SMs x 100 lanes would not divide, so 128 lanes; 10 x 128 x 2 x 2 GHz = 5.12 TFLOP/s.
+/// A GPU that nobody sells: 10 SMs x 100 lanes would not divide, so 128 lanes; 10 x 128 x 2 x 2 GHz
+/// = 5.12 TFLOP/s.
 std::string invented_spec() {
   return R"spec(id: "invented_9000"
 name: "Invented 9000"
@@ -283,8 +284,8 @@ TEST_CASE("limits of an SM follow from its compute capability") {
     int capability, lanes, threads, blocks, shared_kib, block_kib;
     double fp64_share;  // of the FP32 rate; boards for export have less
   };
-  // CUDA C++ Programming Guide 12.9: Technical Specifications per Compute Capability, Throughput of Native Arithmetic
-  // Instructions.
+  // CUDA C++ Programming Guide 12.9: Technical Specifications per Compute Capability, Throughput of
+  // Native Arithmetic Instructions.
   const Row rows[] = {
       {30, 192, 2048, 16, 48, 48, 1. / 24},   {35, 192, 2048, 16, 48, 48, 1. / 3},
       {37, 192, 2048, 16, 112, 48, 1. / 3},   {52, 128, 2048, 32, 96, 48, 1. / 32},
@@ -318,7 +319,8 @@ TEST_CASE("tensor cores do a power of two of multiply-adds a clock, formats in w
     const auto fp16 = gpu.find_peak(Precision::Fp16, MathUnit::TensorCore);
     if (!fp16) continue;
     CAPTURE(gpu.id);
-    // Documents print some rates at a clock below the boost clock: H100 and H200 by up to 8 %, their NVL boards by 13 %.
+    // Documents print some rates at a clock below the boost clock: H100 and H200 by up to 8 %,
+    // their NVL boards by 13 %.
     const double a_clock = *fp16 / gpu.peak_fp32() * gpu.fp32_lanes_per_sm;
     CHECK(a_clock > (gpu.id.find("_nvl_") == std::string::npos ? 0.92 : 0.86) *
                         std::exp2(std::round(std::log2(a_clock))));
@@ -330,7 +332,8 @@ TEST_CASE("tensor cores do a power of two of multiply-adds a clock, formats in w
     for (const double found : {2 * ratio(Precision::Tf32), ratio(Precision::Fp8) / 2}) {
       if (found > 0) CHECK(found == doctest::Approx(1).epsilon(0.03));
     }
-    // Turing's and Ampere's GeForce boards halve FP16 with FP32 sums, not INT8; Blackwell Ultra gave INT8 up.
+    // Turing's and Ampere's GeForce boards halve FP16 with FP32 sums, not INT8; Blackwell Ultra
+    // gave INT8 up.
     CHECK(ratio(Precision::Int8) < 4.1);
   }
 }

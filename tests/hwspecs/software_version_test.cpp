@@ -58,7 +58,8 @@ TEST_CASE("what begins with a version holds for later ones, and without one for 
   CHECK(since.holds("", "", ada));
 }
 
-// The rules of the binary's files, as they stood in code before: hwspecs/framework/{pytorch,tensorflow,generic}.textproto.
+// The rules of the binary's files, as they stood in code before:
+// hwspecs/framework/{pytorch,tensorflow,generic}.textproto.
 SoftwareDefaults defaults(std::string_view framework, std::string_view version,
                           std::string_view date, const GpuSpec& gpu) {
   const SpecLibrary& specs = SpecLibrary::embedded();

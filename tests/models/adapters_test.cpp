@@ -45,7 +45,8 @@ TEST_CASE("LLaMA's attention has adapters of the published number of parameters"
   for (const Op& op : step.ops()) {
     if (op.pass == Pass::Update || op.pass == Pass::BackwardWeights) CHECK(is_adapter(op));
   }
-  // The GEMMs themselves pass gradients on: all but the first layer's, below which nothing is trained.
+  // The GEMMs themselves pass gradients on: all but the first layer's, below which nothing is
+  // trained.
   CHECK(count_gemms(step, Pass::BackwardData) > 7 * 31);
 }
 

@@ -18,7 +18,8 @@ TEST_CASE("round robin gives every expert its share") {
 }
 
 TEST_CASE("fewer tokens than a stride spread over it") {
-  // 2 tokens, stride 16: experts 0, 16, ... of the first, 8, 24, ... of the second; the first rank of 8 owns 0 to 15.
+  // 2 tokens, stride 16: experts 0, 16, ... of the first, 8, 24, ... of the second; the first rank
+  // of 8 owns 0 to 15.
   const ExpertLoad load = expert_load({.tokens = 2, .per_token = 8, .experts = 128, .ranks = 8});
   CHECK(load.experts == 2);
   CHECK(load.rows == 2);
@@ -31,7 +32,8 @@ TEST_CASE("a rank computes a tile even where no token comes") {
 }
 
 TEST_CASE("tokens of a rank are those with an expert there") {
-  // Stride 16: token t takes t, t + 16, ... of 128. A rank with 16 experts holds one of every token's, one with 8 every other token's.
+  // Stride 16: token t takes t, t + 16, ... of 128. A rank with 16 experts holds one of every
+  // token's, one with 8 every other token's.
   CHECK(expert_load({.tokens = 64, .per_token = 8, .experts = 128, .ranks = 8}).tokens == 64);
   CHECK(expert_load({.tokens = 64, .per_token = 8, .experts = 128, .ranks = 16}).tokens == 32);
   // 32 experts: two of each token's.
@@ -41,7 +43,8 @@ TEST_CASE("tokens of a rank are those with an expert there") {
 }
 
 TEST_CASE("what rounding leaves of few pairs goes to ranks in turn") {
-  // 64 pairs on 896 experts: 0.07 each, nearly all of them rounded away and dealt out again; the fullest of 16 ranks gets few more than 4.
+  // 64 pairs on 896 experts: 0.07 each, nearly all of them rounded away and dealt out again; the
+  // fullest of 16 ranks gets few more than 4.
   const ExpertLoad load =
       expert_load({.tokens = 4, .per_token = 16, .experts = 896, .ranks = 16, .exponent = 1.2});
   CHECK(load.rows >= 4);

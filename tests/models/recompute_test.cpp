@@ -57,8 +57,8 @@ TEST_CASE("nothing changes without recomputation or without a backward pass") {
 }
 
 TEST_CASE("selective recomputation of a chain runs every activation again, and nothing else") {
-  // Backward wants tanh3 (its own gradient), then tanh2 (weights of fc3, gradient of tanh2), then tanh1. Each comes
-  // from the GEMM before it, which is kept.
+  // Backward wants tanh3 (its own gradient), then tanh2 (weights of fc3, gradient of tanh2), then
+  // tanh1. Each comes from the GEMM before it, which is kept.
   const NetworkGraph step =
       recompute_activations(make_training_graph(chain(3), {}), Recompute::Selective);
   CHECK(again(step) == std::vector<std::string>{"tanh3 again", "tanh2 again", "tanh1 again"});
@@ -86,13 +86,15 @@ TEST_CASE("what takes many cheap ops to get back is kept on the way") {
   b.graph().outputs = {t};
   const NetworkGraph step =
       recompute_activations(make_training_graph(std::move(b).take(), {}), Recompute::Selective);
-  // tanh8 (the 9th) and tanh17 are kept: 18 of 20 run again. Kept with them: fc's result and the loss's.
+  // tanh8 (the 9th) and tanh17 are kept: 18 of 20 run again. Kept with them: fc's result and the
+  // loss's.
   CHECK(again(step).size() == 18);
   CHECK(count_kept(step) == 4);
 }
 
 TEST_CASE("full recomputation keeps about the square root of a chain") {
-  // 64 layers, 64 saved results. With k segments: k - 1 kept and 64 / k in the last one: least near k = 8.
+  // 64 layers, 64 saved results. With k segments: k - 1 kept and 64 / k in the last one: least near
+  // k = 8.
   const NetworkGraph plain = make_training_graph(chain(64), {});
   const NetworkGraph step = recompute_activations(plain, Recompute::Full);
   const int kept = count_kept(step);

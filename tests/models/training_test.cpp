@@ -174,14 +174,16 @@ TEST_CASE("every zoo network trains: one gradient and one update per weight, 3x 
     std::size_t weights = 0;
     for (std::uint32_t i = 0; i < step.tensors().size(); ++i) {
       if (step.tensors()[i].role != TensorRole::Weight) continue;
-      // What chooses keys for sparse attention has no gradient: a choice is no function that can be derived.
+      // What chooses keys for sparse attention has no gradient: a choice is no function that can be
+      // derived.
       if (step.tensors()[i].name.find("indexer") != std::string::npos) continue;
       ++weights;
       CHECK(updates[TensorId{i}] == 1);
     }
     CHECK(updates.size() == weights);
 
-    // Convolutions and GEMMs of the input itself need no data gradient, frozen ones no weight gradient.
+    // Convolutions and GEMMs of the input itself need no data gradient, frozen ones no weight
+    // gradient.
     double first_conv = 0, first_linear = 0, frozen_conv = 0;
     for (const Op& op : forward.ops()) {
       if (op.kind == OpKind::Conv && forward.tensor(op.inputs[1]).role == TensorRole::Buffer) {

@@ -363,7 +363,8 @@ Command Draw::plan() {
   command.files = {{"jobs.textproto", jobs}, {"offers.textproto", offers}};
   command.add("--catalogue", "offers.textproto");
   if (chance(0.6)) {
-    // Until a deadline machines cost the more, the later it is: only what they cost until the last job ends may not rise.
+    // Until a deadline machines cost the more, the later it is: only what they cost until the last
+    // job ends may not rise.
     command.add("--deadline", text(between(10, 60)) + "d");
     command.add("--goal", "cost_per_job");
   } else {

@@ -26,8 +26,8 @@ inline constexpr std::array<KindShare, 7> kKinds{{{Kind::OneGpu, "one GPU", 42},
                                                   {Kind::Plan, "plan", 2},
                                                   {Kind::Schedule, "schedule", 4}}};
 
-/// Draws job `index`: the same whichever jobs were drawn before. Networks of the zoo, GPUs and machines of hwspecs, and
-/// what people set, from wide but sensible ranges.
+/// Draws job `index`: the same whichever jobs were drawn before. Networks of the zoo, GPUs and
+/// machines of hwspecs, and what people set, from wide but sensible ranges.
 class Draw {
  public:
   explicit Draw(std::uint64_t index);
@@ -45,7 +45,8 @@ class Draw {
   const auto& pick(const Container& all) {
     return all[static_cast<std::size_t>(random_.below(all.size()))];
   }
-  /// A size after `size` as people take them: the next, the next multiple of eight, or half as much again, or twice.
+  /// A size after `size` as people take them: the next, the next multiple of eight, or half as much
+  /// again, or twice.
   std::int64_t next_size(std::int64_t size);
 
  private:

@@ -47,7 +47,8 @@ Range asked_range() {
   return {static_cast<std::uint64_t>(*first), static_cast<std::uint64_t>(*count)};
 }
 
-/// A violation that is known and not mended yet. It fails no run; one that is there no more does, so that it leaves the list.
+/// A violation that is known and not mended yet. It fails no run; one that is there no more does,
+/// so that it leaves the list.
 struct Known {
   const char* kind;
   std::uint64_t job;
@@ -161,7 +162,8 @@ class Run {
     return job;
   }
 
-  /// What a report looks at instead of `size`: the next power of two up to 8, then the next multiple of 8.
+  /// What a report looks at instead of `size`: the next power of two up to 8, then the next
+  /// multiple of 8.
   static std::int64_t usual_size(std::int64_t size) {
     constexpr std::int64_t kRound = 8;
     if (size > kRound) return (size + kRound - 1) / kRound * kRound;

@@ -32,12 +32,15 @@ class Asker {
   Asker(const Asker&) = delete;
   Asker& operator=(const Asker&) = delete;
 
-  /// Nothing: it is refused. What ends in a bug of ours is an answer without rows whose fault that is.
+  /// Nothing: it is refused. What ends in a bug of ours is an answer without rows whose fault that
+  /// is.
   [[nodiscard]] std::optional<Report> ask(const Command& command);
-  /// Whether the report of `predict` names kernels that do better at a batch (or length) from `least` to `most`.
+  /// Whether the report of `predict` names kernels that do better at a batch (or length) from
+  /// `least` to `most`.
   [[nodiscard]] bool names_kernels(const Command& command, bool is_length, std::int64_t least,
                                    std::int64_t most);
-  /// The page that people get, in JSON: what does not add up in it. For commands that `ask` reads otherwise.
+  /// The page that people get, in JSON: what does not add up in it. For commands that `ask` reads
+  /// otherwise.
   [[nodiscard]] std::vector<std::string> faults_in_json(const Command& command);
   /// Why the last question was refused.
   [[nodiscard]] const std::string& refusal() const { return refusal_; }

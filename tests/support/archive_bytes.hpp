@@ -5,7 +5,8 @@
 #include <stdexcept>
 #include <string>
 
-/// Packed files written byte by byte, valid or broken in one place. Whoever includes this links zlib.
+/// Packed files written byte by byte, valid or broken in one place. Whoever includes this links
+/// zlib.
 namespace tracecast::test {
 
 inline std::string gzip(const std::string& text) {
@@ -39,7 +40,8 @@ inline std::string with_field(std::string member, std::size_t at, const std::str
   return with_checksum(member.replace(at, content.size(), content));
 }
 
-/// One member of a tar archive in the ustar format; an archive ends with 1024 zero bytes, or just ends.
+/// One member of a tar archive in the ustar format; an archive ends with 1024 zero bytes, or just
+/// ends.
 inline std::string tar_member(const std::string& name, const std::string& content,
                               char type = '0') {
   std::string header(512, '\0');

@@ -93,7 +93,8 @@ benchmark { name: "newnet" source: "us" unpredicted: "nobody drew it" }
 )";
 }
 
-/// "our blog", which trains without an optimizer. Its rows were in view when a form was chosen, those of P100 were fitted.
+/// "our blog", which trains without an optimizer. Its rows were in view when a form was chosen,
+/// those of P100 were fitted.
 inline std::string invented_published_source() {
   return "id: \"our_blog\" name: \"Our blog\"\n" + kInventedSources + R"(
 rows { where { column: "source" is: "our blog" } }

@@ -48,8 +48,9 @@ struct Pipe {
   }
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
-  // A sanitizer's finding must not look like the program's own exit code 1. What a program that ends has not given back is no
-  // finding (tests of libraries look for that), and of where memory was taken one line is reported: a fifth of the time.
+  // A sanitizer's finding must not look like the program's own exit code 1. What a program that
+  // ends has not given back is no finding (tests of libraries look for that), and of where memory
+  // was taken one line is reported: a fifth of the time.
   setenv("ASAN_OPTIONS", "exitcode=86:detect_leaks=0:malloc_context_size=1", 1);
   setenv("UBSAN_OPTIONS", "exitcode=86", 1);
   const int nothing = open("/dev/null", O_RDONLY);

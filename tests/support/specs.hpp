@@ -8,7 +8,8 @@
 
 #include "hwspecs/library.hpp"
 
-/// Look-ups in the binary's own files, short for tests: SpecLibrary::embedded() asked by the same names.
+/// Look-ups in the binary's own files, short for tests: SpecLibrary::embedded() asked by the same
+/// names.
 namespace tracecast {
 
 inline const SpecLibrary& binary() { return SpecLibrary::embedded(); }

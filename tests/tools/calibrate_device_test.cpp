@@ -37,7 +37,8 @@ TEST_CASE("through driver and libraries: kernels by records, tables of the card'
   const std::string gemm = table(folder.path() / "gemm.csv");
   CHECK(gemm.find("tracecast,t4,fp32,gemm,forward,1,4096,4096,4096,N,T,row,,gemm,,,,34362.7,cupti,"
                   "cuda9.2/cudnn7.6.5,") != std::string::npos);
-  // A forward convolution is a transform of 5 us and a GEMM of 50 us, the gap between them left out.
+  // A forward convolution is a transform of 5 us and a GEMM of 50 us, the gap between them left
+  // out.
   const std::string conv = table(folder.path() / "conv_cudnn_algos.csv");
   CHECK(conv.find(",IMPLICIT_GEMM,unknown,1000,convolve,,,,55,cupti,") != std::string::npos);
   // A forward algorithm whose workspace is reported and which is then refused.

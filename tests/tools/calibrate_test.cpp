@@ -103,8 +103,8 @@ TEST_CASE(
   const fs::path whole = folder.path() / "whole", cut = folder.path() / "cut";
   REQUIRE(calibrate(rehearse_in(whole)).exit_code == 0);
   REQUIRE(fs::exists(whole / "profile.textproto"));
-  // No file may grow over so many blocks of 512 bytes: the kernel kills the program in the middle of that write, first in the
-  // journal, then in a table, then in the profile.
+  // No file may grow over so many blocks of 512 bytes: the kernel kills the program in the middle
+  // of that write, first in the journal, then in a table, then in the profile.
   for (const char* blocks : {"8", "40", "64"}) {
     CAPTURE(blocks);
     const ProcessResult killed = calibrate_under("ulimit -f " + std::string(blocks), cut);

@@ -366,7 +366,8 @@ TEST_CASE("what a training script does besides the network can be told") {
   const std::vector<std::string> half = {"--precision", "amp"};
   CHECK(step_s(with(half, {"--channels-last"})) < step_s(half));
   CHECK(step_s(with(old, {"--optimizer", "none"})) < usual);
-  // Today's PyTorch takes gradients over as they are: without an optimizer it runs forward and backward.
+  // Today's PyTorch takes gradients over as they are: without an optimizer it runs forward and
+  // backward.
   CHECK(step_s({"--optimizer", "none"}) < step_s({"--optimizer", "sgd"}));
   // A container's version says its month, and with it what libraries there were.
   const std::vector<std::string> box = {"--framework-version", "NGC 18.08"};

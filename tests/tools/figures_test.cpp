@@ -14,8 +14,8 @@
 #include "tests/support/temporary_folder.hpp"
 #include "tests/tools/program.hpp"
 
-// One figure, whoever asks: CSV has the digits and the keys of JSON, the page its digits, text the same rounded. (Python's are
-// held against JSON's by python_test.py.)
+// One figure, whoever asks: CSV has the digits and the keys of JSON, the page its digits, text the
+// same rounded. (Python's are held against JSON's by python_test.py.)
 
 namespace tracecast::test {
 namespace {
@@ -24,7 +24,8 @@ using Json = nlohmann::json;
 
 TEST_SUITE_BEGIN("tools/figures");
 
-/// NAME with PART between its words wherever it can stand, and at its end: "step_time_low_s" of "step_time_s".
+/// NAME with PART between its words wherever it can stand, and at its end: "step_time_low_s" of
+/// "step_time_s".
 std::vector<std::string> with_part(const std::string& name, const std::string& part) {
   std::vector<std::string> names = {name + '_' + part};
   for (std::size_t at = 0; (at = name.find('_', at)) != name.npos; ++at)
@@ -32,8 +33,8 @@ std::vector<std::string> with_part(const std::string& name, const std::string& p
   return names;
 }
 
-/// Every value of a document by the names that a column of it may have: its key, its keys joined, of an interval its low and
-/// high end, of a breakdown its class.
+/// Every value of a document by the names that a column of it may have: its key, its keys joined,
+/// of an interval its low and high end, of a breakdown its class.
 void collect(const Json& value, const std::string& key, const std::string& path,
              std::multimap<std::string, Json>& named) {
   if (value.is_object()) {
@@ -113,7 +114,8 @@ ProcessResult in_format(Words words, const char* format) {
 }
 
 TEST_CASE("a column of CSV is a figure of JSON under its key, to the last digit") {
-  // Words that CSV and JSON say in their own ways, and figures that only CSV of many GPUs has had so far.
+  // Words that CSV and JSON say in their own ways, and figures that only CSV of many GPUs has had
+  // so far.
   const std::set<std::string> kOwn = {
       "servers",      "channel", "link",     "synchronous",   "staleness_updates", "host_update_s",
       "stragglers_s", "input_s", "strategy", "largest_batch", "efficiency"};

@@ -103,7 +103,8 @@ TEST_CASE("an unnamed host dispatches as what servers of the GPU's years have, a
   const auto step = [](const std::string& out) {
     return Json::parse(out)["step_time_s"]["value"].get<double>();
   };
-  // hwspecs/host/default.textproto: Ivy Bridge beside K40, Broadwell beside V100, Sapphire Rapids beside H100.
+  // hwspecs/host/default.textproto: Ivy Bridge beside K40, Broadwell beside V100, Sapphire Rapids
+  // beside H100.
   for (const auto& [gpu, cpu] : {std::pair{"k40m", "e5_2680_v2"},
                                  {"v100_sxm2_16gb", "e5_2698_v4"},
                                  {"h100_sxm5_80gb", "platinum_8480c"},
@@ -116,7 +117,8 @@ TEST_CASE("an unnamed host dispatches as what servers of the GPU's years have, a
     CHECK((assumed.find("--host-cpu names yours") != assumed.npos) == scales);
     CHECK(named.find("names yours") == named.npos);
   }
-  // 3.6 GHz * 1.05 of the reference over 3.8 GHz * 1.62: a step of dispatch alone takes 0.614 of the time.
+  // 3.6 GHz * 1.05 of the reference over 3.8 GHz * 1.62: a step of dispatch alone takes 0.614 of
+  // the time.
   const double fast = step(report("h100_sxm5_80gb", {}));
   const double slow = step(report("h100_sxm5_80gb", {"--host-cpu", "e5_2698_v4"}));
   CHECK(fast / slow == doctest::Approx(3.6 * 1.05 / (3.8 * 1.62)).epsilon(0.05));

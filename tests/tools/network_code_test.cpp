@@ -11,7 +11,8 @@
 #include "tests/support/temporary_folder.hpp"
 #include "tests/tools/program.hpp"
 
-// What a framework makes of the code that a network is written in: its version, its compiler, its exporter.
+// What a framework makes of the code that a network is written in: its version, its compiler, its
+// exporter.
 namespace tracecast::test {
 namespace {
 

@@ -47,12 +47,14 @@ TEST_CASE("a network's parts by kind add up to its totals") {
 }
 
 TEST_CASE("the 512-unit perceptron keeps hidden units, their mask and the probabilities") {
-  // 512 numbers and 46 probabilities of 4 bytes, 512 bytes of dropout's mask and what it lets through: 512 of 4.
+  // 512 numbers and 46 probabilities of 4 bytes, 512 bytes of dropout's mask and what it lets
+  // through: 512 of 4.
   CHECK(summarize_network("mlp", {}).activation_bytes == 4 * 512 + 4 * 46 + 512 + 4 * 512);
 }
 
 TEST_CASE("kept activations of a network without borders grow with the pixels") {
-  // Twice the side: four times the maps; the classifier's numbers (2048 pooled, 1000 probabilities) stay.
+  // Twice the side: four times the maps; the classifier's numbers (2048 pooled, 1000 probabilities)
+  // stay.
   const double small = summarize_network("resnet50", {.image_size = 224}).activation_bytes;
   const double large = summarize_network("resnet50", {.image_size = 448}).activation_bytes;
   const double fixed = 4.0 * (2048 + 1000);

@@ -8,7 +8,8 @@
 #include "tests/support/invented_files.hpp"
 #include "tests/tools/program.hpp"
 
-// One text file, in a folder that --hwspecs names, adds whatever hwspecs/ holds; the command's answers follow it.
+// One text file, in a folder that --hwspecs names, adds whatever hwspecs/ holds; the command's
+// answers follow it.
 namespace tracecast::test {
 namespace {
 

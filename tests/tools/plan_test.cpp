@@ -125,7 +125,8 @@ TEST_CASE("jobs that serve get replicas enough for their rate, beside those that
   REQUIRE(chat.contains("replicas"));
   const double borne = chat["borne_per_replica_per_s"].get<double>();
   const int replicas = chat["replicas"].get<int>();
-  // As predicted a tenth fewer would be too few or just enough; nine in ten worlds ask for some more than that.
+  // As predicted a tenth fewer would be too few or just enough; nine in ten worlds ask for some
+  // more than that.
   CHECK(replicas * borne > 12);
   CHECK(chat["time_s"].get<double>() == doctest::Approx(720 * 3600));
   CHECK(doc["plan"]["in_time"] == true);
@@ -277,7 +278,8 @@ TEST_CASE("parts of GPUs are bought like GPUs, and jobs have one") {
   CHECK(in_parts["plan"]["machines"][0]["count"] == 1);
   for (const Json& cell : in_parts["matrix"]) CHECK(cell["gpus"] == 1);
   for (const Json& row : in_parts["plan"]["assignment"]) CHECK(row["gpus"] == 1);
-  // One part is slower than the whole, and faster than a seventh of it: small batches leave most of it idle.
+  // One part is slower than the whole, and faster than a seventh of it: small batches leave most of
+  // it idle.
   const auto rate = [](const Json& doc) {
     return doc["matrix"][0]["samples_per_s"]["value"].get<double>();
   };

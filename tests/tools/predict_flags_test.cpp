@@ -88,7 +88,8 @@ class Files {
   TemporaryFolder folder_;
 };
 
-/// The flags that `predict --help` lists: the first of each entry, "--cudnn-benchmark" of "--cudnn-benchmark,--no-...".
+/// The flags that `predict --help` lists: the first of each entry, "--cudnn-benchmark" of
+/// "--cudnn-benchmark,--no-...".
 std::vector<std::string> flags_of_program() {
   std::vector<std::string> flags;
   std::istringstream lines(predict({"--help"}).out);

@@ -57,7 +57,8 @@ std::string figures_of_csv(const std::string& report) {
   return kept;
 }
 
-/// The first word of a line that begins at its first column: a label. Tables are indented by two blanks.
+/// The first word of a line that begins at its first column: a label. Tables are indented by two
+/// blanks.
 std::string figures_of_text(const std::string& report) {
   std::istringstream lines(report);
   std::string line, kept;

@@ -33,8 +33,8 @@ struct Excuse {
 };
 [[nodiscard]] const std::vector<Excuse>& predict_excuses();
 
-/// What an answer says beyond its inputs: of JSON and CSV without the keys and columns that repeat flags, of text without
-/// the lines that do.
+/// What an answer says beyond its inputs: of JSON and CSV without the keys and columns that repeat
+/// flags, of text without the lines that do.
 [[nodiscard]] std::string figures_of(const std::string& report);
 
 }  // namespace tracecast::test

@@ -22,8 +22,9 @@
 #include "tools/command/captured_output.hpp"
 #include "tools/command/run_command.hpp"
 
-// Every number of every file that people write has a range in its schema (hwspecs/proto/range.proto), and no value of it, in
-// the range or out of it, does more than to be refused in one line or to be answered.
+// Every number of every file that people write has a range in its schema
+// (hwspecs/proto/range.proto), and no value of it, in the range or out of it, does more than to be
+// refused in one line or to be answered.
 
 namespace tracecast::test {
 namespace {

@@ -180,7 +180,8 @@ TEST_CASE("an elastic gang has the sizes that the table knows within its bounds"
     all.emplace_back(policy);
     return report(all);
   };
-  // Both have two: b ends at 1000, a has 1700 left, starts with four in 10 s, and does 3.6 a second.
+  // Both have two: b ends at 1000, a has 1700 left, starts with four in 10 s, and does 3.6 a
+  // second.
   const Json equal = with("equal_gpus");
   CHECK(equal["makespan_s"].get<double>() == doctest::Approx(1010 + 1700 / 3.6));
   CHECK(equal["resizes"] == 1);

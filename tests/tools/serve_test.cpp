@@ -168,7 +168,8 @@ TEST_CASE("the load that is found stays within its limits, and a tenth more does
 }
 
 TEST_CASE("a rate that is found is none that only a thousand requests bear") {
-  // Where all wait, the GPU completes what a closed loop of many requests does; 10 seconds' limit is longer than the simulated load.
+  // Where all wait, the GPU completes what a closed loop of many requests does; 10 seconds' limit
+  // is longer than the simulated load.
   const Json full = report(with(kSmall, {"--concurrency", "512", "--no-intervals"}));
   const double most = full.at("tokens_per_s").get<double>() / 50;
   for (const Words& limit : {Words{"--ttft", "10s"}, Words{"--tpot", "500ms"}}) {
@@ -454,7 +455,8 @@ TEST_CASE("a measured run is compared, and corrects its own load's answer to wha
   CHECK(predicted("tpot_ms") == doctest::Approx(value(plain, "tpot_ms")).epsilon(1e-6));
   CHECK(m.at("token_step_factor").get<double>() == doctest::Approx(1.2).epsilon(0.1));
   CHECK(m.at("prompt_step_factor").get<double>() > 1.1);
-  // The answer lies between the prediction and the run, nearer to the run; its interval is narrower.
+  // The answer lies between the prediction and the run, nearer to the run; its interval is
+  // narrower.
   const double corrected = value(doc, "tpot_ms");
   CHECK(corrected > predicted("tpot_ms") * 1.08);
   CHECK(corrected < tpot * 1.001);

@@ -87,7 +87,8 @@ TEST_CASE("several files, or their folder, are the ranks of one job") {
   CHECK(together["ranks"][1]["others_waited_s"].get<double>() == doctest::Approx(140e-6));
   // 4 MB in 60 us among two ranks.
   CHECK(together["kinds"][0]["bus_bytes_per_s"].get<double>() == doctest::Approx(4e6 / 60e-6));
-  // The path: rank 1's host to 234, launch to 240, 60 of moving, 10 to the return, 90 to the step's end.
+  // The path: rank 1's host to 234, launch to 240, 60 of moving, 10 to the return, 90 to the step's
+  // end.
   CHECK(doc["critical_path"]["length_s"].get<double>() == doctest::Approx(400e-6));
   CHECK(doc["critical_path"]["shares"][0]["kind"] == "host_work");
   double shares = 0;

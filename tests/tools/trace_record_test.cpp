@@ -60,8 +60,9 @@ TEST_CASE("a recorded program gives exact numbers, and keeps its output and exit
   CHECK(has(result.err, "tracecast trace summary " + out.string()));
   CHECK(files_in(folder.path()) == 1);  // nothing else is left
 
-  // A step: copy 2..102 us, clear 102..112, kernels of 100 and 300 us up to 512, the third waits for them on another stream and
-  // runs to 562, where the host's wait ends; the next step begins at 600.
+  // A step: copy 2..102 us, clear 102..112, kernels of 100 and 300 us up to 512, the third waits
+  // for them on another stream and runs to 562, where the host's wait ends; the next step begins at
+  // 600.
   const Json doc = summary_of(out);
   CHECK(doc["gpu"] == "NVIDIA H100");
   CHECK(doc["kernels"] == 30);
@@ -70,7 +71,8 @@ TEST_CASE("a recorded program gives exact numbers, and keeps its output and exit
   CHECK(doc["streams"] == 2);
   CHECK(doc["copies_count"] == 10);
   CHECK(doc["memsets_count"] == 10);
-  // Seven calls worth recording and one launch more: the driver's calls within and the questions are not.
+  // Seven calls worth recording and one launch more: the driver's calls within and the questions
+  // are not.
   CHECK(doc["calls_count"] == 80);
   CHECK(doc["busy_s"].get<double>() == doctest::Approx(10 * 450e-6));
   CHECK(doc["span_s"].get<double>() == doctest::Approx(9 * 600e-6 + 450e-6));

@@ -16,7 +16,8 @@ TEST_CASE(
     "validate says which rows their boards cannot have measured, and judges them like others") {
   const TemporaryFolder folder;
   const std::string table = folder.path() / "core.csv";
-  // ResNet-50 takes 4.1 G multiply-adds forward, 24.5 GFLOP in a training step. T4: 8.1 TFLOP/s of fp32, 16 GB, 320 GB/s.
+  // ResNet-50 takes 4.1 G multiply-adds forward, 24.5 GFLOP in a training step. T4: 8.1 TFLOP/s of
+  // fp32, 16 GB, 320 GB/s.
   write_file(table,
              "id,gpu,gpus,framework,precision,network,phase,batch_per_gpu,samples_per_s\n"
              "likely,t4,1,pytorch,fp32,resnet50,train,32,90\n"

@@ -172,7 +172,8 @@ TEST_CASE("damaged and strange files are refused in one line that says what is w
 
 TEST_CASE("what a file unpacks to is bounded by its size, all its packing together") {
   const test::TemporaryFolder folder;
-  // A mebibyte of blanks packs to a kilobyte: 64 of them are free, then 100 times the file's size is the most.
+  // A mebibyte of blanks packs to a kilobyte: 64 of them are free, then 100 times the file's size
+  // is the most.
   const std::string blanks(std::size_t{1} << 20, ' ');
   const std::string piece = gzip(blanks), trace = gzip(kTrace);
   REQUIRE(piece.size() < blanks.size() / 200);

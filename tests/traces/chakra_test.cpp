@@ -17,7 +17,8 @@ using namespace tracecast::traces;
 
 namespace {
 
-// Protobuf's wire form by hand: a tag is field * 8 + type (0 = varint, 2 = bytes with their length).
+// Protobuf's wire form by hand: a tag is field * 8 + type (0 = varint, 2 = bytes with their
+// length).
 std::string varint(std::uint64_t value) {
   std::string bytes;
   for (; value > 127; value >>= 7) bytes += static_cast<char>(value | 0x80);

@@ -18,7 +18,8 @@ traces::Recording of(const std::string& events) {
 TEST_SUITE_BEGIN("traces/diff");
 
 TEST_CASE("differences by class, kernel and operator, the largest first") {
-  // A: 100 us of GEMM, 30 of addition. B: the GEMM in two of 35, the addition in 90, a new one of 5.
+  // A: 100 us of GEMM, 30 of addition. B: the GEMM in two of 35, the addition in 90, a new one
+  // of 5.
   const auto a = of(op("aten::mm", 0, 20, 1) + "," + launch(5, 2, 1) + "," + launch(30, 2, 2) +
                     "," + kernel("volta_sgemm_128x64_nn", 10, 100, 1, 1) + "," +
                     kernel("vectorized_elementwise_kernel", 110, 30, 2));

@@ -243,7 +243,8 @@ void set_page(std::string& bytes, std::size_t at, std::size_t page) {
   for (std::size_t i = 0; i < 4; ++i) bytes[at + i] = static_cast<char>(page >> (24 - 8 * i));
 }
 
-/// Lets every way down from a table's inner page lead to the next such page, the last one's to a leaf.
+/// Lets every way down from a table's inner page lead to the next such page, the last one's to a
+/// leaf.
 std::string tangle(std::string bytes) {
   std::vector<std::size_t> inner;
   std::size_t leaf = 0;

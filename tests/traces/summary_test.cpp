@@ -15,8 +15,8 @@ namespace {
 const std::string kAdd = "void at::native::vectorized_elementwise_kernel<4, AddFunctor>(int)";
 const std::string kReduce = "ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)";
 
-/// Two streams: an elementwise kernel 0 to 100 us, a collective 50 to 250 beside and after it, a GEMM 300 to 340; a copy
-/// 80 to 120 and one 400 to 420.
+/// Two streams: an elementwise kernel 0 to 100 us, a collective 50 to 250 beside and after it, a
+/// GEMM 300 to 340; a copy 80 to 120 and one 400 to 420.
 Trace two_streams() {
   return trace_of(kernel(kAdd, 0, 100, 1) + "," + kernel(kReduce, 50, 200, 2, 0, 20) + "," +
                   kernel("volta_sgemm_128x64_nn", 300, 40, 3) + "," +

@@ -24,8 +24,8 @@ nlohmann::json validate(const std::string& table, const std::vector<std::string>
 
 TEST_SUITE_BEGIN("validation/collective_table");
 
-// Baidu's hosts of two to 32 GPUs. Fitted on some of these rows: PCIe's payload (2 x 1080 Ti), the host bridge (4 x 1080 Ti),
-// UPI (8 x 1080 Ti), staging (16 GPUs); see sim/network/notes/0001.
+// Baidu's hosts of two to 32 GPUs. Fitted on some of these rows: PCIe's payload (2 x 1080 Ti), the
+// host bridge (4 x 1080 Ti), UPI (8 x 1080 Ti), staging (16 GPUs); see sim/network/notes/0001.
 TEST_CASE("all-reduces over PCIe and InfiniBand are predicted within the bound") {
   const auto table = find_data("kernels/allreduce.csv");
   if (!table) return;
@@ -42,8 +42,8 @@ TEST_CASE("all-reduces over PCIe and InfiniBand are predicted within the bound")
   }
 }
 
-// nccl-tests on one DGX-like node, 1 MiB to 1 GiB. Fitted: NVLink 2's payload (2 and 3 V100), relays (5 V100). NVLink 3 and the
-// bound on A100 are NCCL's own.
+// nccl-tests on one DGX-like node, 1 MiB to 1 GiB. Fitted: NVLink 2's payload (2 and 3 V100),
+// relays (5 V100). NVLink 3 and the bound on A100 are NCCL's own.
 TEST_CASE("nccl-tests over NVLink are predicted within the bound") {
   std::vector<double> errors;
   for (const char* gpu : {"v100", "a100"}) {

@@ -41,8 +41,9 @@ class Errors {
   std::vector<double> logs_;
 };
 
-// DeepBench, cuDNN's choice, rows over 100 us. One number each for scattering and for weight gradients of 1x1 filters was set
-// on these rows, all GPUs together; notes/0004 of sim/cost has the errors with a GPU left out.
+// DeepBench, cuDNN's choice, rows over 100 us. One number each for scattering and for weight
+// gradients of 1x1 filters was set on these rows, all GPUs together; notes/0004 of sim/cost has the
+// errors with a GPU left out.
 TEST_CASE("every pass of a convolution is priced within the bound") {
   const auto table = find_data("kernels/conv.csv.gz");
   if (!table) return;
@@ -77,8 +78,8 @@ TEST_CASE("every pass of a convolution is priced within the bound") {
   }
 }
 
-// TensorFlow 1.10, one layer per session.run, batch below 33, rows over 100 us. Of these rows one number (transposes) and the
-// host's costs were set, for all GPUs together.
+// TensorFlow 1.10, one layer per session.run, batch below 33, rows over 100 us. Of these rows one
+// number (transposes) and the host's costs were set, for all GPUs together.
 TEST_CASE("TensorFlow's layers on Kepler to Pascal are predicted within 25 %") {
   for (const char* gpu : {"k40", "k80", "m60", "p100", "1080ti"}) {
     CAPTURE(gpu);

@@ -12,8 +12,8 @@ namespace {
 
 TEST_SUITE_BEGIN("validation/core_table");
 
-// The bound is the aim of the first step (one GPU, synthetic data, TensorFlow and PyTorch), over the GPUs whose
-// specs it asks for. Nothing is fitted to these rows.
+// The bound is the aim of the first step (one GPU, synthetic data, TensorFlow and PyTorch), over
+// the GPUs whose specs it asks for. Nothing is fitted to these rows.
 TEST_CASE("whole networks on one GPU are predicted within the bound") {
   const auto table = find_data("published/core.csv");
   if (!table) return;

@@ -44,8 +44,8 @@ TEST_CASE("the slowest GPU of the Wisconsin study beats its 16 CPU cores clearly
 }
 
 TEST_CASE("16 cores compute ResNet-50 at a rate that such machines have") {
-  // 2 x 4.1 GFLOP an image; 16 AVX cores at 3.0 to 3.6 GHz peak at 770 to 920 GFLOP/s, so 94 to 112 images/s are out
-  // of reach, and the tenth of it is what any sensible code does.
+  // 2 x 4.1 GFLOP an image; 16 AVX cores at 3.0 to 3.6 GHz peak at 770 to 920 GFLOP/s, so 94 to 112
+  // images/s are out of reach, and the tenth of it is what any sensible code does.
   const Hardware hardware = load_hardware({});
   for (const char* cpu : {"cpu:2xe5_2667_v2", "cpu:2xe5_2667_v4", "cpu:2xe5_2670"}) {
     CAPTURE(cpu);

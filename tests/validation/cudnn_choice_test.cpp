@@ -25,8 +25,8 @@ struct Timed {
   std::string algorithm;
   double measured_us = 0;
   std::optional<double> predicted_us;
-  bool is_named =
-      false;  ///< by cudnnGetConvolutionForwardAlgorithm, cuDNN's first heuristic; of shapes without groups
+  bool is_named = false;  ///< by cudnnGetConvolutionForwardAlgorithm, cuDNN's first heuristic; of
+                          ///< shapes without groups
 };
 /// By GPU, then by everything of a row that says what was convolved.
 using Shapes = std::map<std::string, std::map<std::string, std::vector<Timed>>>;
@@ -55,8 +55,8 @@ Shapes read_shapes(const std::string& table) {
   return shapes;
 }
 
-/// Measured time of the algorithm that we would pick over that of the fastest measured one, shape by shape. Shapes with
-/// one algorithm only leave no choice and do not count.
+/// Measured time of the algorithm that we would pick over that of the fastest measured one, shape
+/// by shape. Shapes with one algorithm only leave no choice and do not count.
 std::vector<double> losses(const std::map<std::string, std::vector<Timed>>& shapes) {
   std::vector<double> loss;
   for (const auto& [shape, rows] : shapes) {
@@ -72,8 +72,8 @@ std::vector<double> losses(const std::map<std::string, std::vector<Timed>>& shap
   return loss;
 }
 
-/// Geometric mean of the measured time of what we would pick over that of what cuDNN's heuristic names, over the shapes with
-/// a choice whose named algorithm was measured.
+/// Geometric mean of the measured time of what we would pick over that of what cuDNN's heuristic
+/// names, over the shapes with a choice whose named algorithm was measured.
 double time_over_named(const std::map<std::string, std::vector<Timed>>& shapes,
                        bool with_nonfused_winograd) {
   double sum = 0;
@@ -111,9 +111,10 @@ std::map<std::string, std::pair<int, double>> errors(
   return sums;
 }
 
-// Benanza's tables of cuDNN 7.6. The profile was fitted to rows of these GPUs, all but GRID K520's: these are errors of the
-// fit. `tracecast calibrate check` has those of GPUs left out. Compute capability 3.0 (GRID K520) runs fused Winograd with a
-// kernel of its own, ten times slower, which is not modelled.
+// Benanza's tables of cuDNN 7.6. The profile was fitted to rows of these GPUs, all but GRID K520's:
+// these are errors of the fit. `tracecast calibrate check` has those of GPUs left out. Compute
+// capability 3.0 (GRID K520) runs fused Winograd with a kernel of its own, ten times slower, which
+// is not modelled.
 TEST_CASE("cuDNN's algorithms are priced and ranked within the bounds") {
   const auto table = find_data("kernels/conv_cudnn_algos.csv.gz");
   if (!table) return;
@@ -146,7 +147,8 @@ TEST_CASE("cuDNN's algorithms are priced and ranked within the bounds") {
   }
 }
 
-// Bound: within 15 %. What is left is the heuristic's own: it passes over FFT on Pascal and fused Winograd on Kepler.
+// Bound: within 15 %. What is left is the heuristic's own: it passes over FFT on Pascal and fused
+// Winograd on Kepler.
 TEST_CASE("cuDNN's first heuristic names what we would pick without non-fused Winograd") {
   const auto table = find_data("kernels/conv_cudnn_algos.csv.gz");
   if (!table) return;

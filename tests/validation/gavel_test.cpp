@@ -68,7 +68,8 @@ double rank_correlation(const std::vector<Row>& rows) {
 
 TEST_SUITE_BEGIN("validation/gavel");
 
-// Bound: 0.9 on average over the jobs, all their rows together: sets, GPUs, counts, placements and batches.
+// Bound: 0.9 on average over the jobs, all their rows together: sets, GPUs, counts, placements and
+// batches.
 TEST_CASE("training programs rank GPUs and counts as measured") {
   const auto table = test::find_data("jobs/gavel_throughputs.csv");
   if (!table) return;
@@ -84,8 +85,8 @@ TEST_CASE("training programs rank GPUs and counts as measured") {
   CHECK(sum / static_cast<double>(rows.size()) >= 0.9);
 }
 
-// Bound: the goal, a quarter below the best constant of each set and GPU, over all rows; sim/sharing/notes say how far each
-// set is.
+// Bound: the goal, a quarter below the best constant of each set and GPU, over all rows;
+// sim/sharing/notes say how far each set is.
 TEST_CASE("pairs on a GPU are predicted better than by the best constant of their set and GPU") {
   const auto table = test::find_data("jobs/gavel_colocation.csv");
   if (!table) return;

@@ -24,8 +24,8 @@ double throughput(const Hardware& hardware, const char* network, std::int64_t ba
 
 TEST_SUITE_BEGIN("validation/input_study");
 
-/// IBM Research, impact of system resources on DNN performance, about 2018: ratios of throughput on a
-/// host whose CPUs are not named. Nothing was fitted to them. Bound: 0.10, ten points.
+/// IBM Research, impact of system resources on DNN performance, about 2018: ratios of throughput on
+/// a host whose CPUs are not named. Nothing was fitted to them. Bound: 0.10, ten points.
 TEST_CASE("CPU threads and batch size change throughput as in the IBM study") {
   const Hardware hardware = load_hardware({});
   const auto gain = [&](const char* network, std::int64_t batch, int threads,

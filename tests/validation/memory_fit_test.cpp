@@ -71,7 +71,8 @@ TEST_CASE("batches chosen to fill a device fit, and twice as many do not") {
 TEST_CASE("what was measured on one GPU fits") {
   const auto table = find_data("published/core.csv");
   if (!table) return;
-  // T4 at batch 200 in fp32: 16.2 GiB of activations by op, of 14.8; its speed, too, is beyond the board's fp32.
+  // T4 at batch 200 in fp32: 16.2 GiB of activations by op, of 14.8; its speed, too, is beyond the
+  // board's fp32.
   const std::set<std::string> impossible = {"pollux-00003"};
   const Hardware hardware = load_hardware({});
   CsvReader reader(*table);
@@ -108,7 +109,8 @@ TEST_CASE("what was measured on one GPU fits") {
 double image(double channels, double side) { return 32 * channels * side * side * 4; }
 
 TEST_CASE("ResNet-50 at batch 32 in PyTorch, class by class and op by op") {
-  // Independent of the zoo: He et al., table 1, torchvision's layout (stride in the 3x3 convolutions).
+  // Independent of the zoo: He et al., table 1, torchvision's layout (stride in the 3x3
+  // convolutions).
   constexpr double kParameters = 25'557'032, kChannels = 26'560;  // of 53 batch norms
   double kept = image(3, 224) + 32 * 8;                           // images and labels
   kept +=
@@ -132,8 +134,9 @@ TEST_CASE("ResNet-50 at batch 32 in PyTorch, class by class and op by op") {
     }
   }
   kept += 2 * kChannels * 4;  // mean and deviation of every batch norm
-  // The peak is the gradient of the last 3x3 convolution's weights. Gone by then: results and statistics of the last
-  // block behind it; there: gradients of the shortcut, of the convolution's result and input; logits.
+  // The peak is the gradient of the last 3x3 convolution's weights. Gone by then: results and
+  // statistics of the last block behind it; there: gradients of the shortcut, of the convolution's
+  // result and input; logits.
   double peak = kept - 2 * image(2048, 7) - 2 * image(512, 7) - 2 * (2048 + 512) * 4;
   peak += image(2048, 7) + 2 * image(512, 7) + 32 * 1000 * 4;
 

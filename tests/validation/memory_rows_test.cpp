@@ -17,7 +17,8 @@
 namespace tracecast::test {
 namespace {
 
-/// What a source measured: the device as nvidia-smi shows it, or the framework's own count of live tensors.
+/// What a source measured: the device as nvidia-smi shows it, or the framework's own count of live
+/// tensors.
 enum class Meter { Device, LiveTensors };
 
 struct Stated {
@@ -86,9 +87,9 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// Batches of the runs whose nvidia-smi logs stand in components.csv: the same source's throughput rows.
-/// Folder of the log -> machine as those rows name it. The log of LambdaCloud_8xV10016G is older than its rows, and
-/// those of p3.8xlarge are copies of a machine with 32 GB boards.
+/// Batches of the runs whose nvidia-smi logs stand in components.csv: the same source's throughput
+/// rows. Folder of the log -> machine as those rows name it. The log of LambdaCloud_8xV10016G is
+/// older than its rows, and those of p3.8xlarge are copies of a machine with 32 GB boards.
 const std::map<std::string, std::string> kMachines = {
     {"V100", "V100 32GB"},
     {"2xV100", "2x V100 32GB"},
@@ -117,8 +118,9 @@ std::string batch_of_log(const Row& log, const std::string& model, const std::ve
   return "";
 }
 
-/// Whether NVIDIA's example of a network sets torch.backends.cudnn.benchmark. Source: DeepLearningExamples, main.py of
-/// PyTorch/Classification/ConvNets and PyTorch/Detection/SSD; train_net.py of Mask R-CNN does not.
+/// Whether NVIDIA's example of a network sets torch.backends.cudnn.benchmark. Source:
+/// DeepLearningExamples, main.py of PyTorch/Classification/ConvNets and PyTorch/Detection/SSD;
+/// train_net.py of Mask R-CNN does not.
 bool sets_benchmark(std::string_view network) {
   return network == "resnet50" || network == "ssd300_rn50";
 }
@@ -154,8 +156,9 @@ std::optional<PlacedJob> job_of(const Row& row, const std::vector<Row>& e2e) {
 
 TEST_SUITE_BEGIN("validation/memory_rows");
 
-// Every measured memory figure of the two tables whose network, batch, framework and phase are known. Nothing is
-// fitted to them. To read the table: validation_test -ts=validation/memory_rows -s
+// Every measured memory figure of the two tables whose network, batch, framework and phase are
+// known. Nothing is fitted to them. To read the table: validation_test -ts=validation/memory_rows
+// -s
 TEST_CASE("measured device memory is predicted within 12 % on average") {
   const auto e2e_path = find_data("published/e2e.csv");
   const auto components_path = find_data("published/components.csv");
@@ -243,8 +246,9 @@ TEST_CASE("the peak of a profiled training step is the plan's within 1 %") {
   options.software.framework = "pytorch";
   options.software.version = "1.8";
   const MemoryPlan plan = plan_memory(make_job(options, hardware), hardware);
-  // The trace counts from a state in which weights, their gradients, momentum and one input are there: 3 times
-  // 25,557,032 floats, the buffers of 53 batch norms (26,560 channels, 2 each), and 32 images.
+  // The trace counts from a state in which weights, their gradients, momentum and one input are
+  // there: 3 times 25,557,032 floats, the buffers of 53 batch norms (26,560 channels, 2 each), and
+  // 32 images.
   const double there = 4 * (3 * 25'557'032.0 + 2 * 26'560.0 + 32 * 3 * 224.0 * 224);
   const double predicted = plan.peak_live.in_bytes() - there;
   MESSAGE("peak above what is always there: trace " << peak / 1048576 << " MiB, plan "

@@ -59,8 +59,8 @@ double host_delay_us(const Session& session) {
 /// Delays of all sessions but one.
 using Delays = std::map<std::string, double>;
 
-/// A shape's delay over its session's mean, from the other sessions. Each tells it to 12 % of its kernels and 20 us;
-/// before they do, it is 1 give or take 0.6.
+/// A shape's delay over its session's mean, from the other sessions. Each tells it to 12 % of its
+/// kernels and 20 us; before they do, it is 1 give or take 0.6.
 double relative_delay(const std::string& shape, const Sessions& sessions, const Delays& others) {
   constexpr double kUncertainty = 0.6;
   double weights = 1 / (kUncertainty * kUncertainty), sum = weights;
@@ -104,10 +104,11 @@ Errors judge(const std::string& gpu, const Sessions& sessions, const Delays& all
   return {errors.one_delay / count, errors.by_shape / count};
 }
 
-// Times between two events round one op of an idle host. What the host adds is not the GPU's: of kernels under 0.2 ms it is
-// between nothing and twice the mean, unrelated to shape, algorithm or workspace, and yet in all five sessions the same for
-// the same shape (correlation 0.96 to 0.99), as if the process that ran the shapes in one order had grown slower. So a
-// constant cannot follow it, and the other sessions can. No row of these tables is used for anything but the delay, and
+// Times between two events round one op of an idle host. What the host adds is not the GPU's: of
+// kernels under 0.2 ms it is between nothing and twice the mean, unrelated to shape, algorithm or
+// workspace, and yet in all five sessions the same for the same shape (correlation 0.96 to 0.99),
+// as if the process that ran the shapes in one order had grown slower. So a constant cannot follow
+// it, and the other sessions can. No row of these tables is used for anything but the delay, and
 // none of the GPU judged.
 TEST_CASE("convolutions of five GPUs are predicted within the bounds") {
   const auto table = find_data("kernels/conv.csv.gz");

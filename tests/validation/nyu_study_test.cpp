@@ -12,10 +12,11 @@ namespace {
 
 TEST_SUITE_BEGIN("validation/nyu_study");
 
-/// New York University, deep-learning models on HPC systems, 2019: profiles of PyTorch's DataParallel on four K80 and four
-/// P40. Bounds: the share of broadcast kernels at batch 4 between 35 and 55 % for VGG-16 and AlexNet, and falling at each
-/// doubling for all; the curves of Winograd convolution and of max pooling's gradient go as its words say. Rows that are
-/// known to miss stand here by name (sim/parallel/notes/0001-programs-of-many-ranks.md).
+/// New York University, deep-learning models on HPC systems, 2019: profiles of PyTorch's
+/// DataParallel on four K80 and four P40. Bounds: the share of broadcast kernels at batch 4 between
+/// 35 and 55 % for VGG-16 and AlexNet, and falling at each doubling for all; the curves of Winograd
+/// convolution and of max pooling's gradient go as its words say. Rows that are known to miss stand
+/// here by name (sim/parallel/notes/0001-programs-of-many-ranks.md).
 TEST_CASE("shares of four GPUs' time go with the batch as in the New York study") {
   const std::set<std::string, std::less<>> known_misses{
       "alexnet_k80_winograd", "alexnet_p40_winograd", "resnet18_p40_winograd",

@@ -10,9 +10,10 @@ namespace {
 
 TEST_SUITE_BEGIN("validation/osu_study");
 
-/// Ohio State University, characterising deep-learning systems on data-centre architectures, 2018. Channels are fitted to
-/// its point-to-point rows and to none of its training rows. Bounds: every ratio of training rows on its side of 1
-/// and within a factor of 1.5; of all rows, one is known to disagree.
+/// Ohio State University, characterising deep-learning systems on data-centre architectures, 2018.
+/// Channels are fitted to its point-to-point rows and to none of its training rows. Bounds: every
+/// ratio of training rows on its side of 1 and within a factor of 1.5; of all rows, one is known to
+/// disagree.
 TEST_CASE("channels decide training with a parameter server as in the Ohio State study") {
   const Study& study = find_study("s_osu");
   const auto results = run_study(study, load_hardware({}));

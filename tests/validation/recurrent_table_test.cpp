@@ -12,8 +12,8 @@ namespace {
 
 TEST_SUITE_BEGIN("validation/recurrent_table");
 
-// DeepBench's layers by cuDNN 5 to 7.6, which were in view when the form was chosen. The bound is what the shared formulas
-// reach: the kernel cuDNN picks for few columns is not modelled.
+// DeepBench's layers by cuDNN 5 to 7.6, which were in view when the form was chosen. The bound is
+// what the shared formulas reach: the kernel cuDNN picks for few columns is not modelled.
 TEST_CASE("recurrent layers are predicted within the bound") {
   const auto table = find_data("kernels/rnn.csv");
   if (!table) return;

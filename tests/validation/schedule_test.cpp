@@ -17,7 +17,8 @@
 #include "tests/support/data.hpp"
 #include "tools/plan/schedule_jobs.hpp"
 
-// Runs of published simulators, and of one cluster, against ours under their rules (data/cluster). Prints a line per figure.
+// Runs of published simulators, and of one cluster, against ours under their rules (data/cluster).
+// Prints a line per figure.
 namespace tracecast::test {
 namespace {
 
@@ -60,7 +61,8 @@ double print(const std::string& what, double ours, double published) {
 
 TEST_SUITE("validation/schedule") {
   TEST_CASE("Muri's simulator is met on 64 GPUs under its rules") {
-    // Bars: srtf and srsf within 0.1 %, las within 2 %. The data's own replay meets the first two to all printed digits.
+    // Bars: srtf and srsf within 0.1 %, las within 2 %. The data's own replay meets the first two
+    // to all printed digits.
     const auto results = find_data("cluster/muri_results.csv");
     if (!results) return;
     const std::filesystem::path folder = results->parent_path();

@@ -18,8 +18,9 @@ using namespace tracecast::traces;
 
 namespace {
 
-/// A row of the table in data/traces/kineto/README.md. Kernels and NCCL kernels are of all ranks of a file, the rest is of
-/// its first rank. `kinds`: kernel names that differ in their first 70 letters, which is what that table counts.
+/// A row of the table in data/traces/kineto/README.md. Kernels and NCCL kernels are of all ranks of
+/// a file, the rest is of its first rank. `kinds`: kernel names that differ in their first 70
+/// letters, which is what that table counts.
 struct Row {
   const char *file, *gpu;
   std::size_t gpus, kernels, kinds, streams, nccl;
@@ -43,8 +44,8 @@ constexpr Row kRows[] = {
     {"hta_a100_triton_tiny.json.gz", "NVIDIA A100-PG509-200", 8, 1, 1, 1, 0, 0.002, 0.002, 1,
      13336.3},
     {"hta_cpu_only_rank34.json.gz", "", 0, 0, 0, 0, 0, 0, 0, 1, 210.1},
-    // The table says 468.173: it added up doubles (the test after the next shows it). The file's own digits, added exactly,
-    // give 468.153602.
+    // The table says 468.173: it added up doubles (the test after the next shows it). The file's
+    // own digits, added exactly, give 468.153602.
     {"hta_v100_resnet50_5steps_ns.json.gz", "Tesla V100-SXM2-32GB", 8, 4350, 71, 1, 0, 468.153602,
      480.029, 5, 95.5},
     {"kineto_resnet50_b32_autograd_api_oldschema.json.gz", "", 0, 9329, 102, 5, 0, 964.761,

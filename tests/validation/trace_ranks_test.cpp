@@ -83,7 +83,8 @@ TEST_CASE("when one rank becomes slower by a factor, all others wait for it") {
   const traces::RanksBuild build =
       traces::build_ranks_program(recording.traces, traces::KernelNames::builtin());
   const std::vector<double> before = steps_of(run_ranks(build.job));
-  // The rank that came last to most collectives: all that its host and its GPU do takes twice as long.
+  // The rank that came last to most collectives: all that its host and its GPU do takes twice as
+  // long.
   const auto last = std::max_element(
       build.waiting->ranks.begin(), build.waiting->ranks.end(),
       [](const traces::RankWaiting& a, const traces::RankWaiting& b) { return a.last < b.last; });
@@ -129,7 +130,8 @@ TEST_CASE(
     CHECK_THROWS_WITH_AS((void)traces::read_ranks({*folder / unrelated}),
                          doctest::Contains("expected ranks of one job"), InputError);
   }
-  // Every two recordings that are not of that set belong to different jobs, those of one network on one GPU too.
+  // Every two recordings that are not of that set belong to different jobs, those of one network on
+  // one GPU too.
   const std::vector<const char*> singles = {"hta_2xa100_resnet50_ddp_3steps",
                                             "hta_a100_8rank_dlrm_rank3_6steps",
                                             "hta_a100_alexnet_forward",

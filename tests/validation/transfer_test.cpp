@@ -94,8 +94,9 @@ std::vector<CoreRow> resnet50_rows(const std::string& table) {
   return rows;
 }
 
-/// The rows to compare with: those of the nearest batch, by ratio, that is at least half the recorded one (below, launches
-/// and the host decide); PyTorch's where it has such rows on this GPU, else everybody's.
+/// The rows to compare with: those of the nearest batch, by ratio, that is at least half the
+/// recorded one (below, launches and the host decide); PyTorch's where it has such rows on this
+/// GPU, else everybody's.
 std::vector<CoreRow> nearest_rows(const std::vector<CoreRow>& rows, const std::string& gpu,
                                   double batch) {
   std::vector<CoreRow> found;
@@ -200,7 +201,8 @@ TEST_CASE("ResNet-50's step, recorded on V100, is near the published ones of oth
                               "kineto_v100dgxs_resnet50_b32_workers4.json.gz"};
   for (const char* file : recordings) {
     for (const std::string gpu : {"k80", "p100_sxm2_16gb"}) {
-      // PyTorch has no rows of these with 16 to 64 images (nor anybody of A100): everybody's, of all such batches.
+      // PyTorch has no rows of these with 16 to 64 images (nor anybody of A100): everybody's, of
+      // all such batches.
       double mean = 0, count = 0;
       for (const CoreRow& row : rows) {
         if (row.gpu != gpu || row.batch < 16 || row.batch > 64) continue;
@@ -221,8 +223,9 @@ TEST_CASE("ResNet-50's step, recorded on V100, is near the published ones of oth
 TEST_CASE("recorded kernel lists of a V100 have the totals of our predicted lists") {
   const auto folder = find_data("traces/profiles/orion");
   if (!folder) return;
-  // The recorded jobs' settings: PyTorch in fp32; torchvision's networks with SGD and momentum; BERT (base in training, large in
-  // inference) answers questions about 384 tokens and trains with Adam. Source: github.com/eth-easl/orion, benchmarking/
+  // The recorded jobs' settings: PyTorch in fp32; torchvision's networks with SGD and momentum;
+  // BERT (base in training, large in inference) answers questions about 384 tokens and trains with
+  // Adam. Source: github.com/eth-easl/orion, benchmarking/
   // benchmark_suite/{train_imagenet,bert_trainer_mock}.py.
   struct Row {
     const char *list, *network, *batch, *phase, *optimizer;
@@ -233,7 +236,8 @@ TEST_CASE("recorded kernel lists of a V100 have the totals of our predicted list
       {"resnet101_4_fwd", "resnet101", "4", "infer", "momentum"},
       {"resnet101_32_fb1", "resnet101", "32", "train", "momentum"},
       {"mobilenetv2_4_fwd", "mobilenet_v2", "4", "infer", "momentum"},
-      // The gradients' factors of depthwise kernels were read off this list (sim/cost/convolution.cpp).
+      // The gradients' factors of depthwise kernels were read off this list
+      // (sim/cost/convolution.cpp).
       {"mobilenetv2_32_fb1", "mobilenet_v2", "32", "train", "momentum"},
       {"mobilenetv2_64_fb1", "mobilenet_v2", "64", "train", "momentum"},
       {"mobilenetv2_96_fb1", "mobilenet_v2", "96", "train", "momentum"},

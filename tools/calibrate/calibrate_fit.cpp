@@ -95,7 +95,8 @@ std::string today() {
   return fmt::format("{:%Y-%m-%d}", fmt::gmtime(now));
 }
 
-/// Sources of the fit as data sets of the profile: which tables, their hashes, how many rows of which GPUs.
+/// Sources of the fit as data sets of the profile: which tables, their hashes, how many rows of
+/// which GPUs.
 std::vector<ProfileDataSet> data_sets(const MeasurementSet& sample, const std::string& date) {
   struct Part {
     std::size_t rows = 0;
@@ -144,7 +145,8 @@ CostProfile completed(CostProfile profile, const FitResult& fit, const Measureme
                       ? fmt::format("Fitted to {} rows of measured kernels", fit.num_rows)
                       : options.title;
   std::vector<ProfileDataSet> sets = data_sets(sample, date);
-  // Sets that parameters outside this fit still name; all others, too, where it holds calls or GEMMs alone.
+  // Sets that parameters outside this fit still name; all others, too, where it holds calls or
+  // GEMMs alone.
   const bool is_of_part =
       std::all_of(sample.rows.begin(), sample.rows.end(), [](const Measurement& row) {
         return std::holds_alternative<EngineCall>(row.work) ||
@@ -320,7 +322,8 @@ MeasurementSet load_sample(const std::vector<fs::path>& files, const Measurement
                               .wanted = is_wanted});
   };
   MeasurementSet sample = load(files, context);
-  // Tables that hold a column for each engine: these once more, since engines do different work below 16 bits.
+  // Tables that hold a column for each engine: these once more, since engines do different work
+  // below 16 bits.
   std::vector<fs::path> with_engines;
   for (const fs::path& file : files) {
     const auto reader = find_measurement_reader(CsvReader(file), context);

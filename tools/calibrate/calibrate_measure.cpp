@@ -32,7 +32,8 @@ using namespace calibrate;
 
 volatile std::sig_atomic_t interrupted = 0;
 
-/// While it lives, the first Ctrl-C asks to stop after the experiment that runs; the second one ends the program.
+/// While it lives, the first Ctrl-C asks to stop after the experiment that runs; the second one
+/// ends the program.
 class InterruptGuard {
  public:
   InterruptGuard() {

@@ -22,16 +22,18 @@ struct MeasureOptions {
   SourceOptions sources;
 };
 
-/// Measures, resumes, writes tables and profile; prints a summary. Returns the exit code: 0 done, or the budget is over and
-/// the next call goes on; 3 no usable GPU; 130 interrupted. Throws InputError.
+/// Measures, resumes, writes tables and profile; prints a summary. Returns the exit code: 0 done,
+/// or the budget is over and the next call goes on; 3 no usable GPU; 130 interrupted. Throws
+/// InputError.
 int run_measure(const MeasureOptions& options);
 
 /// "8m", "90s", "1h", "0.5m". Throws InputError naming `flag`.
 [[nodiscard]] Seconds parse_duration(const std::string& text, const std::string& flag);
 
-/// The spec of a device: by `id` where given, else by its name with and without the maker's and family's words, memory size
-/// last ("Tesla P100-PCIE-16GB", "NVIDIA A100-SXM4-40GB", "Tesla K80"). Throws InputError: no spec, or one whose compute
-/// capability, SM count or memory (15 %) is not the device's (a slice of a GPU, a board sold under one name with two chips).
+/// The spec of a device: by `id` where given, else by its name with and without the maker's and
+/// family's words, memory size last ("Tesla P100-PCIE-16GB", "NVIDIA A100-SXM4-40GB", "Tesla K80").
+/// Throws InputError: no spec, or one whose compute capability, SM count or memory (15 %) is not
+/// the device's (a slice of a GPU, a board sold under one name with two chips).
 [[nodiscard]] const GpuSpec& find_spec(const GpuCatalog& gpus,
                                        const calibrate::DeviceIdentity& device,
                                        const std::string& id);

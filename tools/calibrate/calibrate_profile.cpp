@@ -89,7 +89,8 @@ ProfileDataSet data_set_of(const MeasuredTables& tables, std::size_t rows) {
           .date = tables.date};
 }
 
-/// The fit's profile with what it says of itself: id, data sets, where each parameter comes from and how sure it is.
+/// The fit's profile with what it says of itself: id, data sets, where each parameter comes from
+/// and how sure it is.
 CostProfile completed(const FitResult& fit, const MeasuredTables& tables,
                       const CostProfile& start) {
   CostProfile profile = fit.profile;

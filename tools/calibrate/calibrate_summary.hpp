@@ -15,8 +15,8 @@ namespace tracecast {
 [[nodiscard]] std::string device_text(const calibrate::DeviceIdentity& device, const GpuSpec& gpu);
 /// What was measured, repeated, rejected, unsupported.
 [[nodiscard]] std::string counts_text(const calibrate::CollectCounts& counts);
-/// The figures that a person knows a card by: sustained arithmetic by format with clock and power, memory, copies, launches.
-/// Those that were measured.
+/// The figures that a person knows a card by: sustained arithmetic by format with clock and power,
+/// memory, copies, launches. Those that were measured.
 [[nodiscard]] std::string rates_text(const calibrate::Plan& plan,
                                      const calibrate::Journal& journal);
 

@@ -1,5 +1,5 @@
-// The compiled part of {fmt}: Debian ships it as a shared library or as headers alone, and the one binary wants neither.
-// Once here instead of in every source that formats a number.
+// The compiled part of {fmt}: Debian ships it as a shared library or as headers alone, and the one
+// binary wants neither. Once here instead of in every source that formats a number.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

@@ -3,8 +3,8 @@
 
 namespace tracecast {
 
-/// While it lives, what this thread's commands would write to standard output and to stderr is kept instead, for programs that
-/// call them as functions.
+/// While it lives, what this thread's commands would write to standard output and to stderr is kept
+/// instead, for programs that call them as functions.
 class CapturedOutput {
  public:
   CapturedOutput();

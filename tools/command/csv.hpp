@@ -13,8 +13,8 @@
 
 namespace tracecast {
 
-/// A cell of a CSV file: text as `csv_field` has it, whoever wrote it; a number to its last digit, as JSON has it, and nothing where
-/// JSON has null (no number, or none that is finite).
+/// A cell of a CSV file: text as `csv_field` has it, whoever wrote it; a number to its last digit,
+/// as JSON has it, and nothing where JSON has null (no number, or none that is finite).
 [[nodiscard]] inline std::string csv_cell(std::string_view text) { return csv_field(text); }
 [[nodiscard]] inline std::string csv_cell(const char* text) { return csv_field(text); }
 template <std::integral Whole>

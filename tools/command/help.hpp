@@ -4,7 +4,8 @@
 
 namespace tracecast {
 
-/// Help pages at 80 columns: names on the left, words wrapped beside them, below them where a name is long.
+/// Help pages at 80 columns: names on the left, words wrapped beside them, below them where a name
+/// is long.
 class HelpFormatter : public CLI::Formatter {
  public:
   std::string make_help(const CLI::App* app, std::string name,

@@ -19,7 +19,8 @@ std::string environment(const char* name) {
   return value != nullptr ? value : "";
 }
 
-/// Sub-folders of `folder` whose name starts with `prefix`, in descending order: newest versions first.
+/// Sub-folders of `folder` whose name starts with `prefix`, in descending order: newest versions
+/// first.
 std::vector<fs::path> sub_folders(const fs::path& folder, std::string_view prefix) {
   std::vector<fs::path> found;
   std::error_code error;

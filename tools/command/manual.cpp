@@ -24,7 +24,8 @@ std::vector<const CLI::Option*> shown_options(const CLI::App& app) {
   return shown;
 }
 
-/// Text as roff takes it: no command at the begin of a line, no escape, hyphens that can be searched for.
+/// Text as roff takes it: no command at the begin of a line, no escape, hyphens that can be
+/// searched for.
 std::string roff(std::string_view text) {
   std::string safe;
   for (const char c : text) {

@@ -8,14 +8,15 @@
 
 namespace tracecast {
 
-/// `--only COLUMN=VALUE`, several times: rows pass when, for every column named, their value is one of those given.
+/// `--only COLUMN=VALUE`, several times: rows pass when, for every column named, their value is one
+/// of those given.
 class OnlyRows {
  public:
   /// Throws InputError: no "=", a column that the file does not have.
   OnlyRows(const std::vector<std::string>& only, const CsvReader& reader);
   [[nodiscard]] bool passes(const CsvReader& row);
-  /// Says which values no row has. Throws InputError where no row has any of a column's, and where `any` is false:
-  /// nothing passed.
+  /// Says which values no row has. Throws InputError where no row has any of a column's, and where
+  /// `any` is false: nothing passed.
   void check(bool any) const;
 
  private:

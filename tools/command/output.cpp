@@ -69,7 +69,8 @@ namespace {
 
 constexpr std::size_t kPageWidth = 80;
 
-/// The longest beginning of a name in `width` columns, where it can behind a character that separates its parts.
+/// The longest beginning of a name in `width` columns, where it can behind a character that
+/// separates its parts.
 std::string_view first_line(std::string_view name, std::size_t width) {
   const std::string_view all = first_columns(name, width);
   if (all.size() == name.size()) return all;

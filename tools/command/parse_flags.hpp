@@ -21,11 +21,12 @@ namespace tracecast {
 /// Every subcommand understands `--version`; their pages do not list it.
 void add_version_flag(CLI::App& app);
 
-/// Refuses a flag whose value is empty, as a variable that is not set leaves it: what it asks for would not be done.
-/// Throws InputError.
+/// Refuses a flag whose value is empty, as a variable that is not set leaves it: what it asks for
+/// would not be done. Throws InputError.
 void refuse_empty_values(const std::vector<std::string>& words);
 
-/// Parses a command's words, "predict" first. Throws InputError with the line that the command would print.
+/// Parses a command's words, "predict" first. Throws InputError with the line that the command
+/// would print.
 void parse_words(CLI::App& app, std::vector<std::string> words);
 
 }  // namespace tracecast

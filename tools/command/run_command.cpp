@@ -24,7 +24,8 @@ std::string help_of(const CLI::App& subcommand) {
                                                CLI::AppFormatMode::Normal);
 }
 
-/// `tracecast help trace replay`: the page of the subcommand that the words name. Throws InputError.
+/// `tracecast help trace replay`: the page of the subcommand that the words name. Throws
+/// InputError.
 void add_help_command(CLI::App& app, int&) {
   auto words = std::make_shared<std::vector<std::string>>();
   CLI::App* subcommand =
@@ -110,8 +111,9 @@ constexpr Subcommand kSubcommands[] = {
     {"version", add_version_command},
 };
 
-/// The subcommand that the first word names: to declare all of them takes longer than many an answer. Every subcommand where it names
-/// none, and for `help` and `completion`, which tell of any.
+/// The subcommand that the first word names: to declare all of them takes longer than many an
+/// answer. Every subcommand where it names none, and for `help` and `completion`, which tell of
+/// any.
 void add_subcommands(CLI::App& app, std::string_view first_word, int& exit_code) {
   const auto is_named = [&](const Subcommand& subcommand) { return subcommand.name == first_word; };
   const auto* named = std::find_if(std::begin(kSubcommands), std::end(kSubcommands), is_named);

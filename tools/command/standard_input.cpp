@@ -39,7 +39,8 @@ fs::path make_folder() {
   return name;
 }
 
-/// Throws InputError as soon as there is more than the reader would take: what does not end fills no disk.
+/// Throws InputError as soon as there is more than the reader would take: what does not end fills
+/// no disk.
 void copy_standard_input(NewFile& to, std::uint64_t most_bytes) {
   std::vector<char> buffer(std::size_t{1} << 16);
   for (;;) {

@@ -10,8 +10,9 @@ class App;
 
 namespace tracecast {
 
-/// A subcommand of the command line. `add` declares its flags under `app` and stores its result there.
-/// Each returns the exit code through `exit_code` when its flags have been parsed and it has run.
+/// A subcommand of the command line. `add` declares its flags under `app` and stores its result
+/// there. Each returns the exit code through `exit_code` when its flags have been parsed and it has
+/// run.
 void add_predict_command(CLI::App& app, int& exit_code);
 void add_colocate_command(CLI::App& app, int& exit_code);
 void add_validate_command(CLI::App& app, int& exit_code);
@@ -34,7 +35,8 @@ void add_trace_command(CLI::App& app, int& exit_code);
 /// Flags that several subcommands share: --profile, --set and --hwspecs; --format text|json|csv.
 void add_source_options(CLI::App& subcommand, SourceOptions& sources);
 void add_format_option(CLI::App& subcommand, std::string& format);
-/// Refuses those of a subcommand's flags that were given where they mean nothing. Throws InputError naming the first.
+/// Refuses those of a subcommand's flags that were given where they mean nothing. Throws InputError
+/// naming the first.
 void refuse_given(const CLI::App& subcommand, std::initializer_list<const char*> flags,
                   const std::string& found, const std::string& expected);
 /// The same of what --profile and --set change, for subcommands about machines and links alone.

@@ -1,10 +1,14 @@
-// Fits hwspecs/pace/default.textproto to measured collectives, and judges the fit on GPUs left out of it:
-//   collective_fit DATA DATE --out FILE       writes the file, the same bytes from the same data, date and program
-//   collective_fit DATA DATE --check FILE     a CSV: each row with our prediction, fitted and left out, and a roofline's
-// DATA: the folder of measurements with modern/nccl.csv, custom_all_reduce.csv, apex_collectives.csv and the two of Vidur.
-// Fitted to: nccl.csv, custom_all_reduce.csv (not what the host launched), the one-node V100 rows of apex_collectives.csv,
-// and, for what is reported by them alone (pairs, kernels launched alone), the one-node rows of Vidur. Logarithms of predicted over measured, soft L1 beyond 10 %; Levenberg-Marquardt over logarithms of the
-// parameters, each held to its start by a spread of a factor of e. Formulas: sim/network/node_collective.hpp.
+// Fits hwspecs/pace/default.textproto to measured collectives, and judges the fit on GPUs left out
+// of it:
+//   collective_fit DATA DATE --out FILE       writes the file, the same bytes from the same data,
+//   date and program collective_fit DATA DATE --check FILE     a CSV: each row with our prediction,
+//   fitted and left out, and a roofline's
+// DATA: the folder of measurements with modern/nccl.csv, custom_all_reduce.csv,
+// apex_collectives.csv and the two of Vidur. Fitted to: nccl.csv, custom_all_reduce.csv (not what
+// the host launched), the one-node V100 rows of apex_collectives.csv, and, for what is reported by
+// them alone (pairs, kernels launched alone), the one-node rows of Vidur. Logarithms of predicted
+// over measured, soft L1 beyond 10 %; Levenberg-Marquardt over logarithms of the parameters, each
+// held to its start by a spread of a factor of e. Formulas: sim/network/node_collective.hpp.
 #include <fmt/format.h>
 
 #include <Eigen/Dense>
@@ -194,7 +198,8 @@ class Fit {
   Eigen::VectorXd x0_;
 };
 
-/// The three stages; rows of `left_out` take no part, and its generation has the mean of the others.
+/// The three stages; rows of `left_out` take no part, and its generation has the mean of the
+/// others.
 class Stages {
  public:
   Stages(const Data& data, std::string left_out) : data_(data), left_out_(std::move(left_out)) {}
@@ -295,8 +300,9 @@ class Stages {
     return Fit(parameters.all(), std::move(rows), from).run();
   }
 
-  /// A generation without rows has the geometric mean of those that have some: of the start, of all of them; of the hop, of
-  /// those with the same link, a GPU of two dies taking so much longer as one of those does.
+  /// A generation without rows has the geometric mean of those that have some: of the start, of all
+  /// of them; of the hop, of those with the same link, a GPU of two dies taking so much longer as
+  /// one of those does.
   void share_generations(CollectiveEfficiency& efficiency) const {
     // Guess, made with the rows of B200 in view: used where no GPU of two dies has rows.
     constexpr double kSecondDie = 1.25;
@@ -331,8 +337,8 @@ class Stages {
   std::string left_out_;
 };
 
-/// Where the fit begins, and what it is held to: figures of NCCL's tuning model where it has them (steps of 0.6, 1.9 and
-/// 3.4 us), else the right order of magnitude.
+/// Where the fit begins, and what it is held to: figures of NCCL's tuning model where it has them
+/// (steps of 0.6, 1.9 and 3.4 us), else the right order of magnitude.
 CollectiveEfficiency Stages::default_start() {
   const auto us = [](double v) { return Seconds(v * 1e-6); };
   const auto kib = [](double v) { return Bytes(v * 1024); };

@@ -1,11 +1,13 @@
-// Fits the power.* parameters of the cost profile to published tables and prints what they are worth:
+// Fits the power.* parameters of the cost profile to published tables and prints what they are
+// worth:
 //   power_fit components.csv e2e.csv [PROFILE [OUT DATE]]
-// With the other parameters of PROFILE; without one, of the profile in the program. Begins with what is believed before any
-// measurement (hwspecs/cost/prior.textproto), whatever PROFILE says of power. OUT is PROFILE with the parameters found, and may be the
-// same file.
-// Stage 1: what a board draws, from its average power at the highest limit of each configuration; each pair of GPU and
-// network weighs the same, and the four boards and networks are left out in turn to judge. Stage 2: the voltage curve,
-// from how the time of an epoch grows as the limit falls. See sim/step/notes/0001.
+// With the other parameters of PROFILE; without one, of the profile in the program. Begins with
+// what is believed before any measurement (hwspecs/cost/prior.textproto), whatever PROFILE says of
+// power. OUT is PROFILE with the parameters found, and may be the same file. Stage 1: what a board
+// draws, from its average power at the highest limit of each configuration; each pair of GPU and
+// network weighs the same, and the four boards and networks are left out in turn to judge. Stage 2:
+// the voltage curve, from how the time of an epoch grows as the limit falls. See
+// sim/step/notes/0001.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -118,7 +120,8 @@ double predicted_w(const Row& row, const CostProfile& profile, double default_ex
   return limited_power(demand, Watts(row.limit_w)).in_w();
 }
 
-/// Cauchy loss of ln(measured / predicted) at 10 %, averaged within each pair of GPU and network, plus priors.
+/// Cauchy loss of ln(measured / predicted) at 10 %, averaged within each pair of GPU and network,
+/// plus priors.
 double loss(const Vector& values, const std::vector<const Row*>& rows, const CostProfile& base) {
   constexpr double kError = 0.1;
   const CostProfile profile = with(base, values);
@@ -327,8 +330,8 @@ class Fit {
     });
   }
 
-  /// Time under `limit` over that under `highest`, for a voltage curve; the board runs at the clock that draws what
-  /// the limit leaves.
+  /// Time under `limit` over that under `highest`, for a voltage curve; the board runs at the clock
+  /// that draws what the limit leaves.
   double slowdown(const Configuration& c, double highest, double limit,
                   const CostProfile& profile) const {
     const auto power_at = [&](std::size_t i) {

@@ -17,7 +17,8 @@
 namespace tracecast {
 namespace {
 
-/// What a kind of comparison compares: where its figures stand in a row, and what a row is of beside the GPU.
+/// What a kind of comparison compares: where its figures stand in a row, and what a row is of
+/// beside the GPU.
 struct Compared {
   std::string speed;       ///< key of the interval
   std::string speed_name;  ///< for people

@@ -30,7 +30,8 @@ void add_money(ServingRow& row, const ServingComparison& asked, const plan::Cata
   if (hour.rented_usd) row.rented_usd = hours * *hour.rented_usd;
 }
 
-/// Tokens/s move with a token's time where requests are in flight, and with the rate where one is found.
+/// Tokens/s move with a token's time where requests are in flight, and with the rate where one is
+/// found.
 Interval tokens_of(const ServingReport& a, const std::optional<Interval>& rate) {
   if (rate) {
     return {a.tokens_per_s, a.tokens_per_s * rate->low / rate->value,

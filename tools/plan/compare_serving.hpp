@@ -30,8 +30,9 @@ struct ServingRow {
   std::string refused;                          ///< why there is no answer
 };
 
-/// Rows in the order of `gpus`, then of the loads. Money: the GPUs' hours at the catalogue's prices, with energy where they are owned,
-/// over the tokens of answers. Throws InputError: an unknown GPU, network, engine or precision.
+/// Rows in the order of `gpus`, then of the loads. Money: the GPUs' hours at the catalogue's
+/// prices, with energy where they are owned, over the tokens of answers. Throws InputError: an
+/// unknown GPU, network, engine or precision.
 [[nodiscard]] std::vector<ServingRow> compare_serving(const ServingComparison& asked,
                                                       const std::vector<std::string>& gpus,
                                                       const Hardware& hardware,

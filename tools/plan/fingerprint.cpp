@@ -13,7 +13,8 @@ namespace tracecast {
 
 namespace {
 
-/// The file that this code was loaded from: the program, or a library with the same code in another one.
+/// The file that this code was loaded from: the program, or a library with the same code in another
+/// one.
 std::string own_file() {
   std::ifstream maps("/proc/self/maps");
   const auto here = reinterpret_cast<std::uintptr_t>(&fingerprint_of);

@@ -6,7 +6,8 @@
 
 namespace tracecast {
 
-/// GPUs by number: those of a type in the order of its machines. Gives every stay GPUs that nobody else has meanwhile.
+/// GPUs by number: those of a type in the order of its machines. Gives every stay GPUs that nobody
+/// else has meanwhile.
 class GpuNumbers {
  public:
   explicit GpuNumbers(const plan::Fleet& fleet);

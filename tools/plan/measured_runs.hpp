@@ -18,8 +18,9 @@ struct MeasuredRun {
   plan::MeasuredRate rate;
 };
 
-/// Reads a table `network, gpu, samples_per_s` with, where they matter, `batch` (of each GPU), `gpus`, `phase`, `precision`, `framework`, `log_sd`.
-/// Throws InputError naming file and line: a missing column, a GPU that nobody knows, a rate not above zero.
+/// Reads a table `network, gpu, samples_per_s` with, where they matter, `batch` (of each GPU),
+/// `gpus`, `phase`, `precision`, `framework`, `log_sd`. Throws InputError naming file and line: a
+/// missing column, a GPU that nobody knows, a rate not above zero.
 [[nodiscard]] std::vector<MeasuredRun> read_measured_runs(const std::filesystem::path& file,
                                                           const GpuCatalog& gpus);
 

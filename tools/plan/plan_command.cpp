@@ -91,8 +91,8 @@ void set_limits(const Options& options, plan::PurchaseLimits& limits) {
   if (!options.deadline.empty()) limits.deadline = time_of(options.deadline);
 }
 
-/// Jobs without a way to run, and the nearest that there is: memory that lacks least, or why there is no prediction. Throws InputError
-/// where the job itself is wrong.
+/// Jobs without a way to run, and the nearest that there is: memory that lacks least, or why there
+/// is no prediction. Throws InputError where the job itself is wrong.
 void find_nowhere(const Options& options, const Predictor& predictor, PlanReport& report) {
   for (std::size_t j = 0; j < report.jobs.size(); ++j) {
     const bool runs = std::any_of(report.problem.modes.begin(), report.problem.modes.end(),

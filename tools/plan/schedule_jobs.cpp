@@ -101,7 +101,8 @@ class StartCosts {
   std::map<std::pair<std::string, int>, double> costs_;
 };
 
-/// Phases of jobs whose batch changes: the table `job_id, epochs, steps_per_s, phase_s` beside a trace, "x_phases.csv" of "x_jobs.csv".
+/// Phases of jobs whose batch changes: the table `job_id, epochs, steps_per_s, phase_s` beside a
+/// trace, "x_phases.csv" of "x_jobs.csv".
 class Phases {
  public:
   explicit Phases(const std::filesystem::path& jobs) {
@@ -229,8 +230,9 @@ class Kinds {
     ids_.emplace(key, id);
     return id;
   }
-  /// Sizes within the bounds: the bounds, the stated size halved and doubled, and those that the tables know. Where they
-  /// know the program on a type at any size, they alone speak of it there; a size without a rate anywhere is left out.
+  /// Sizes within the bounds: the bounds, the stated size halved and doubled, and those that the
+  /// tables know. Where they know the program on a type at any size, they alone speak of it there;
+  /// a size without a rate anywhere is left out.
   void add_sizes(const Program& program, const std::string& allowed, const Bounds& bounds,
                  const std::string& where, JobKind& kind) const {
     const std::vector<int> measured = tables_.sizes_of(program);
@@ -403,7 +405,8 @@ Bounds bounds_of(const Reading& in, int stated) {
   return bounds;
 }
 
-/// Columns that mean something to `predict` and nothing here: what they say would be lost without a word.
+/// Columns that mean something to `predict` and nothing here: what they say would be lost without a
+/// word.
 void refuse_unheeded(const Reading& in) {
   constexpr std::array kUnheeded{
       "precision",  "framework", "framework_version", "optimizer", "recompute",     "accumulate",
@@ -419,7 +422,8 @@ void refuse_unheeded(const Reading& in) {
   }
 }
 
-/// The data set that a program loads. Rates that are stated or measured have theirs in them already.
+/// The data set that a program loads. Rates that are stated or measured have theirs in them
+/// already.
 std::string data_of(const Reading& in, const Program& program, bool states_steps) {
   const std::string data(in.row.text_or_empty("data"));
   if (data.empty()) return data;
@@ -482,7 +486,8 @@ RowReader find_reader(const CsvReader& reader) {
                    "columns submit_s, num_gpu and duration_s (see tracecast schedule --help)");
 }
 
-/// Refuses arrivals that go back: within one cluster, where the file has several one after the other.
+/// Refuses arrivals that go back: within one cluster, where the file has several one after the
+/// other.
 class ArrivalOrder {
  public:
   explicit ArrivalOrder(const CsvReader& reader)

@@ -12,14 +12,18 @@
 
 namespace tracecast {
 
-/// Measured steps per second of programs on GPU types, alone and two to a GPU, as tables state them:
-/// - wide: `model, batch, gpus`, and a column `TYPE_steps_per_s` per GPU type, or `steps_per_s` for any (data/cluster);
-/// - long: `gpu, job, batch, gpus, steps_per_s` (data/jobs), or `model` for `job`; of several rows for one the first counts,
-///   rows of `placement` unconsolidated are of gangs in more machines than they need, others than those, single and
-///   consolidated are passed over;
+/// Measured steps per second of programs on GPU types, alone and two to a GPU, as tables state
+/// them:
+/// - wide: `model, batch, gpus`, and a column `TYPE_steps_per_s` per GPU type, or `steps_per_s` for
+/// any (data/cluster);
+/// - long: `gpu, job, batch, gpus, steps_per_s` (data/jobs), or `model` for `job`; of several rows
+/// for one the first counts,
+///   rows of `placement` unconsolidated are of gangs in more machines than they need, others than
+///   those, single and consolidated are passed over;
 /// - pairs: `gpu, job_a, batch_a, job_b, batch_b, steps_per_s_a, steps_per_s_b` (data/jobs).
-/// A step is one of `batch` samples, so that steps per second of several GPUs are those of all of them; or of `global_batch`
-/// samples, where a table has that column instead: the batch of all GPUs together.
+/// A step is one of `batch` samples, so that steps per second of several GPUs are those of all of
+/// them; or of `global_batch` samples, where a table has that column instead: the batch of all GPUs
+/// together.
 class RateTables {
  public:
   struct Program {
@@ -40,7 +44,8 @@ class RateTables {
   void add(const std::filesystem::path& file);
 
   [[nodiscard]] bool empty() const { return rates_.empty(); }
-  /// Steps per second of the program on a GPU type of the fleet; nothing: the tables do not say; 0: it cannot run there.
+  /// Steps per second of the program on a GPU type of the fleet; nothing: the tables do not say; 0:
+  /// it cannot run there.
   [[nodiscard]] std::optional<double> find(const Program& program, std::string_view type) const;
   [[nodiscard]] const std::vector<Pair>& pairs() const { return pairs_; }
   /// The same in more machines than needed (`placement` unconsolidated).
@@ -53,7 +58,8 @@ class RateTables {
   /// In the order of their names.
   [[nodiscard]] std::vector<Program> programs() const;
 
-  /// Whether a table's word for a GPU ("V100") means a type of the fleet ("v100", "v100_sxm2_16gb").
+  /// Whether a table's word for a GPU ("V100") means a type of the fleet ("v100",
+  /// "v100_sxm2_16gb").
   [[nodiscard]] static bool means(std::string_view word, std::string_view type);
 
  private:

@@ -37,15 +37,18 @@ struct ScheduleSetting {
 /// One row per job that was measured. Throws InputError when the file cannot be written.
 void write_jobs_csv(const std::filesystem::path& path, const ScheduleSetting& setting,
                     const ScheduleReport& report);
-/// A Gantt chart as Chrome trace-event JSON, which ui.perfetto.dev opens: a process per GPU type, a track per GPU, a slice
-/// per stay of a job. Needs recorded stays. Throws InputError when the file cannot be written.
+/// A Gantt chart as Chrome trace-event JSON, which ui.perfetto.dev opens: a process per GPU type, a
+/// track per GPU, a slice per stay of a job. Needs recorded stays. Throws InputError when the file
+/// cannot be written.
 void write_gantt(const std::filesystem::path& path, const ScheduleSetting& setting,
                  const ScheduleReport& report);
-/// The answers as a page: policies side by side, completion times, and of the first one the Gantt chart (recorded stays).
+/// The answers as a page: policies side by side, completion times, and of the first one the Gantt
+/// chart (recorded stays).
 [[nodiscard]] nlohmann::ordered_json schedule_page(const ScheduleSetting& setting,
                                                    const std::vector<ScheduleReport>& reports);
-/// The mix's rates in the layout of Gavel's throughput files: {"TYPE": {"('MODEL (batch size B)', GPUS)": {"null": steps/s,
-/// OTHER: [steps/s, steps/s]}}}. Throws InputError when the file cannot be written.
+/// The mix's rates in the layout of Gavel's throughput files: {"TYPE": {"('MODEL (batch size B)',
+/// GPUS)": {"null": steps/s, OTHER: [steps/s, steps/s]}}}. Throws InputError when the file cannot
+/// be written.
 void write_gavel_rates(const std::filesystem::path& path, const ScheduleSetting& setting);
 
 }  // namespace tracecast

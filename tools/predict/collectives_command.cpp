@@ -68,7 +68,8 @@ Collective find_collective(const std::string& word) {
   throw InputError("--collective", "\"" + word + "\"", describe_choices(word, names));
 }
 
-/// "node 0: gpu0 > nic0", or sockets: what holds the rate down; empty when the algorithm itself does.
+/// "node 0: gpu0 > nic0", or sockets: what holds the rate down; empty when the algorithm itself
+/// does.
 std::string bottleneck(const CollectivePlan& plan, const Fabric& fabric) {
   const FabricUse* worst = nullptr;
   const auto rate = [&](const FabricUse& use) {

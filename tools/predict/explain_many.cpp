@@ -37,7 +37,8 @@ void add(Table& table, const std::string& name, Seconds time, double calls) {
   table.sum += time;
 }
 
-/// Every rank with its own process: the kernels of one, as often as there are ranks, and the communication.
+/// Every rank with its own process: the kernels of one, as often as there are ranks, and the
+/// communication.
 void add_ranks(Table& table, const ResolvedJob& job, const ManyGpus& many) {
   const double ranks = many.fabric.num_ranks();
   const PricedStep& priced = many.one_gpu.priced;

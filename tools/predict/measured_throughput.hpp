@@ -13,9 +13,10 @@ struct MeasuredThroughput {
   bool is_here = false;           ///< one of them on the same GPUs
 };
 
-/// Corrects the forecast by the runs of a table (tools/plan/measured_runs.hpp) that are of its job: each is predicted at its own place in
-/// the same way, and errors hang together as sim/plan/purchase/error_model.hpp says. Runs elsewhere take that place's usual machine.
-/// Throws InputError: a bad table, a run's place where the job cannot be predicted.
+/// Corrects the forecast by the runs of a table (tools/plan/measured_runs.hpp) that are of its job:
+/// each is predicted at its own place in the same way, and errors hang together as
+/// sim/plan/purchase/error_model.hpp says. Runs elsewhere take that place's usual machine. Throws
+/// InputError: a bad table, a run's place where the job cannot be predicted.
 [[nodiscard]] MeasuredThroughput measured_throughput(const std::string& file, const Job& job,
                                                      const Place& place,
                                                      const Parallelism& parallelism,

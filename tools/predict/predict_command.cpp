@@ -146,7 +146,8 @@ ScalingCurve scaling_of(const PredictOptions& options, const Parallelism& parall
   return curve;
 }
 
-/// Of a sharded job that does not fit the largest micro-batch that does is worth a search of its own.
+/// Of a sharded job that does not fit the largest micro-batch that does is worth a search of its
+/// own.
 Forecast with_advice(const Predictor& predictor, const PlacedJob& job, Parallelism parallelism,
                      bool advises) {
   Forecast forecast = predictor.predict(job, job, parallelism);

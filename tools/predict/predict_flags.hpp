@@ -20,9 +20,10 @@ struct FlagContext {
   const SpecLibrary& specs = SpecLibrary::embedded();
 };
 
-/// Refuses every flag that was given and could change nothing in this answer, so that no answer ignores what it was
-/// asked. What a flag's value decides (an unknown word, a number out of range) is checked where it is used.
-/// `given`: whether a flag stood on the command line. Throws InputError naming the first such flag.
+/// Refuses every flag that was given and could change nothing in this answer, so that no answer
+/// ignores what it was asked. What a flag's value decides (an unknown word, a number out of range)
+/// is checked where it is used. `given`: whether a flag stood on the command line. Throws
+/// InputError naming the first such flag.
 void refuse_idle_flags(const FlagContext& context,
                        const std::function<bool(std::string_view flag)>& given);
 

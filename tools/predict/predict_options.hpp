@@ -38,8 +38,8 @@ struct SettledParallelism {
   Parallelism parallelism;
   ReportKind kind = ReportKind::OneGpu;
 };
-/// How the GPUs share the job, and what kind of answer that gets. Throws InputError: flags that contradict each other or could only be
-/// ignored.
+/// How the GPUs share the job, and what kind of answer that gets. Throws InputError: flags that
+/// contradict each other or could only be ignored.
 [[nodiscard]] SettledParallelism settle_parallelism(const PredictOptions& options,
                                                     const GivenFlags& given,
                                                     const Hardware& hardware);
@@ -49,15 +49,16 @@ struct PredictQuestion {
   PlacedJob job;
   Parallelism parallelism;
 };
-/// What `predict` would do with these words, again and again: to declare its flags takes longer than many an answer. One thread's.
+/// What `predict` would do with these words, again and again: to declare its flags takes longer
+/// than many an answer. One thread's.
 class PredictFlags {
  public:
   PredictFlags();
   ~PredictFlags();
   PredictFlags(PredictFlags&&) noexcept;
 
-  /// `words`: the network and flags, without "predict". Flags of the answer's form and of specs are not for here: `hardware` is what
-  /// there is. Throws InputError with the command's line.
+  /// `words`: the network and flags, without "predict". Flags of the answer's form and of specs are
+  /// not for here: `hardware` is what there is. Throws InputError with the command's line.
   [[nodiscard]] PredictQuestion read(const std::vector<std::string>& words,
                                      const Hardware& hardware);
   /// The same of `predict --search`: the job and what of its parallel layout is given.

@@ -4,7 +4,8 @@
 
 namespace tracecast {
 
-/// Pages of `colocate` and `collectives`, made from what they answer with --format json. Throw InputError as write_page does.
+/// Pages of `colocate` and `collectives`, made from what they answer with --format json. Throw
+/// InputError as write_page does.
 void write_colocate_page(const nlohmann::ordered_json& report, const std::string& file);
 void write_collectives_page(const nlohmann::ordered_json& report, const std::string& file);
 

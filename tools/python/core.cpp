@@ -1,5 +1,5 @@
-// The compiled part of the Python module: words in, values out, without the interpreter's lock while it computes. What users see is
-// tools/python/tracecast/__init__.py.
+// The compiled part of the Python module: words in, values out, without the interpreter's lock
+// while it computes. What users see is tools/python/tracecast/__init__.py.
 #include <pybind11/functional.h>
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
@@ -194,7 +194,8 @@ py::list search(const PyPredictor& p, const Words& words, bool exhaustive) {
 
 constexpr std::uint64_t kMostGridBytes = 1 << 20;
 
-/// `text`: of the grid; None: the file `where`. `on_progress(points, known, predicted, seconds)`, or None.
+/// `text`: of the grid; None: the file `where`. `on_progress(points, known, predicted, seconds)`,
+/// or None.
 py::dict sweep(const PyPredictor& p, const std::optional<std::string>& text,
                const std::string& where, const std::string& file, unsigned threads,
                const py::object& on_progress) {

@@ -15,11 +15,12 @@ namespace tracecast {
                                                  const MemoryAdvice& advice);
 /// What the loader of `job` does.
 [[nodiscard]] nlohmann::ordered_json input_json(const ResolvedJob& job, const InputUse& use);
-/// Power of the mean board, of all `boards`, and their energy per sample: total power over the rate of samples.
+/// Power of the mean board, of all `boards`, and their energy per sample: total power over the rate
+/// of samples.
 void set_power(nlohmann::ordered_json& doc, const ResolvedJob& job, const PowerRange& power,
                double boards, double samples_per_s);
-/// Where the step of a job on many GPUs goes: by class and basis, along its critical path; what is reported of one GPU alone
-/// becomes a share of this step.
+/// Where the step of a job on many GPUs goes: by class and basis, along its critical path; what is
+/// reported of one GPU alone becomes a share of this step.
 void set_step(nlohmann::ordered_json& doc, const StepAccount& account,
               std::span<const TimeShare> critical, Seconds step);
 

@@ -52,7 +52,8 @@ std::string command_line() {
   return text;
 }
 
-/// Every string as `printable_page` has it: what would turn the direction of a page's writing stands there in letters.
+/// Every string as `printable_page` has it: what would turn the direction of a page's writing
+/// stands there in letters.
 void make_printable(PageJson& page) {
   if (page.is_string()) {
     page = printable_page(page.get_ref<const std::string&>());
@@ -61,8 +62,9 @@ void make_printable(PageJson& page) {
   }
 }
 
-/// JSON that can stand in HTML: what could end the script element or begin a comment, and line separators that old
-/// parsers of scripts end a line at, as escapes. All of them stand in strings only.
+/// JSON that can stand in HTML: what could end the script element or begin a comment, and line
+/// separators that old parsers of scripts end a line at, as escapes. All of them stand in strings
+/// only.
 std::string inert(std::string_view json) {
   std::string text;
   text.reserve(json.size());

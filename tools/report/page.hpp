@@ -15,18 +15,20 @@ namespace CLI {
 class App;
 }
 
-/// The report page (`--report FILE`): a headline and sections, filled into the HTML that tools/report/page is built to. What
-/// a page and each kind of section hold is said in tools/report/page/src/data.ts; here are the ways to make them.
+/// The report page (`--report FILE`): a headline and sections, filled into the HTML that
+/// tools/report/page is built to. What a page and each kind of section hold is said in
+/// tools/report/page/src/data.ts; here are the ways to make them.
 namespace tracecast {
 
 using PageJson = nlohmann::ordered_json;
 
 /// Adds --report FILE to a subcommand.
 void add_report_option(CLI::App& subcommand, std::string& file);
-/// Throws InputError, in a line, where `file` cannot become a page: "-", or this build has none. Nothing for no file.
+/// Throws InputError, in a line, where `file` cannot become a page: "-", or this build has none.
+/// Nothing for no file.
 void check_report(std::string_view file);
-/// Writes the page beside `file` and renames it. Whatever bytes its texts hold, they stay text. Throws InputError when it
-/// cannot be written.
+/// Writes the page beside `file` and renames it. Whatever bytes its texts hold, they stay text.
+/// Throws InputError when it cannot be written.
 void write_page(PageJson page, const std::string& file);
 
 /// What stands above all sections.
@@ -85,15 +87,17 @@ class PageTrack {
   std::vector<std::size_t> names_, kinds_;
   std::int64_t before_ = 0;
 };
-/// Share of `values` that are at most so great, as a line of steps; of many values every so many-th.
+/// Share of `values` that are at most so great, as a line of steps; of many values every so
+/// many-th.
 [[nodiscard]] PageJson page_uncertainty(std::string_view name, std::vector<double> values);
 
-/// What ran when, at most `most` slices: of more the first ones, which it says. Names as in the timeline.
+/// What ran when, at most `most` slices: of more the first ones, which it says. Names as in the
+/// timeline.
 [[nodiscard]] PageJson page_timeline(const SectionHead& head, const Timeline& timeline,
                                      std::size_t most = 200'000);
 
-/// A prediction: headline, where a step goes, what ran when, roofline, layers, memory, utilisation and power.
-/// `scaling`: the same job on fewer GPUs, fewest first, for a curve; empty: none.
+/// A prediction: headline, where a step goes, what ran when, roofline, layers, memory, utilisation
+/// and power. `scaling`: the same job on fewer GPUs, fewest first, for a curve; empty: none.
 struct ScalingPoint {
   std::int64_t gpus = 1;
   Interval samples_per_s;

@@ -15,7 +15,8 @@ namespace tracecast {
 /// A prediction for people, at most 80 columns wide.
 [[nodiscard]] std::string report_text(const ResolvedJob& job, const Prediction& prediction,
                                       const MemoryAdvice& advice);
-/// Its lines about `memory`, of the fullest rank: the classes, what nvidia-smi shows, and what would fit.
+/// Its lines about `memory`, of the fullest rank: the classes, what nvidia-smi shows, and what
+/// would fit.
 [[nodiscard]] std::vector<std::string> memory_lines(const ResolvedJob& job,
                                                     const Prediction& prediction,
                                                     const MemoryPlan& memory,
@@ -37,10 +38,12 @@ namespace tracecast {
 /// `--dump program`: what the host does and what runs when, one line per action.
 [[nodiscard]] std::string dump_program(const ResolvedJob& job, const Prediction& prediction);
 
-/// Appends what several GPUs do together: samples per second, a step's time beside one GPU's, efficiency.
+/// Appends what several GPUs do together: samples per second, a step's time beside one GPU's,
+/// efficiency.
 void add_rates(std::string& page, const Interval& samples_per_s, const Interval& step_time_s,
                const Prediction& one_gpu, double efficiency);
-/// The same of a job on many GPUs: throughput over all, efficiency, where a step goes, links; memory is one GPU's.
+/// The same of a job on many GPUs: throughput over all, efficiency, where a step goes, links;
+/// memory is one GPU's.
 [[nodiscard]] std::string report_many_text(const ResolvedJob& job, const ManyGpus& many,
                                            const MemoryAdvice& advice);
 [[nodiscard]] std::string report_many_json(const ResolvedJob& job, const ManyGpus& many,

@@ -6,8 +6,8 @@
 
 namespace tracecast {
 
-/// A job with parameter servers: throughput over all workers, where a step goes, how busy the servers are, staleness;
-/// memory is one worker's.
+/// A job with parameter servers: throughput over all workers, where a step goes, how busy the
+/// servers are, staleness; memory is one worker's.
 [[nodiscard]] std::string report_servers_text(const ResolvedJob& job, const ServerPrediction& p,
                                               const MemoryAdvice& advice);
 [[nodiscard]] std::string report_servers_json(const ResolvedJob& job, const ServerPrediction& p,

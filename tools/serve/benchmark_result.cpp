@@ -112,7 +112,8 @@ std::optional<double> genai_mean(const Json& doc, const char* key, std::string_v
   return above_zero(number_at(*it, "avg", std::string(where) + ", " + key));
 }
 
-/// A setting of the load, wherever a version keeps it: input_config, its loadgen or perf_analyzer.stimulus.
+/// A setting of the load, wherever a version keeps it: input_config, its loadgen or
+/// perf_analyzer.stimulus.
 std::optional<double> setting_of(const Json& config, const char* key, std::string_view where) {
   if (!config.is_object()) return std::nullopt;
   if (const auto it = config.find(key); it != config.end() && it->is_number())
@@ -171,7 +172,8 @@ void use_load_of(const BenchmarkResult& result, std::string_view where, ServingL
   load.output = std::llround(*result.output);
   load.per_second.reset();
   load.concurrency.reset();
-  // A rate with a bound on what is in flight is a closed loop where the bound holds it: the rate alone is reported then.
+  // A rate with a bound on what is in flight is a closed loop where the bound holds it: the rate
+  // alone is reported then.
   if (result.per_second)
     load.per_second = result.per_second;
   else if (result.concurrency)

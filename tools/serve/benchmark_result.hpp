@@ -28,14 +28,16 @@ struct BenchmarkResult {
   std::optional<double> input, output;  ///< tokens, means
 };
 
-/// Reads the JSON that `vllm bench serve --save-result` writes, or genai-perf's profile_export_genai_perf.json (AIPerf's too), told apart by
-/// their keys. Sources: vllm-project/vllm, benchmarks/serve.py of 0.11, "result_json"; triton-inference-server/perf_analyzer,
-/// genai-perf/docs/tutorial.md and json_exporter.py. Throws InputError: no JSON, none of both, no latency, a figure that is no number above
-/// zero.
+/// Reads the JSON that `vllm bench serve --save-result` writes, or genai-perf's
+/// profile_export_genai_perf.json (AIPerf's too), told apart by their keys. Sources:
+/// vllm-project/vllm, benchmarks/serve.py of 0.11, "result_json";
+/// triton-inference-server/perf_analyzer, genai-perf/docs/tutorial.md and json_exporter.py. Throws
+/// InputError: no JSON, none of both, no latency, a figure that is no number above zero.
 [[nodiscard]] BenchmarkResult read_benchmark_result(const std::string& text,
                                                     std::string_view where);
 
-/// The load of a result, where no other is asked for. Throws InputError: it tells neither rate nor concurrency, or no lengths.
+/// The load of a result, where no other is asked for. Throws InputError: it tells neither rate nor
+/// concurrency, or no lengths.
 void use_load_of(const BenchmarkResult& result, std::string_view where, ServingLoad& load);
 
 }  // namespace tracecast

@@ -84,7 +84,8 @@ void read_measured(const ServeOptions& o, ServeQuestion& question) {
   question.inputs.push_back({"measured", path.filename().string(), Hash(sha256_of_file(path))});
 }
 
-/// What the measured run says of steps there: the answer to it, and the factors that would make it the measured one.
+/// What the measured run says of steps there: the answer to it, and the factors that would make it
+/// the measured one.
 void compare_measured(const ServeOptions& o, ServeQuestion& question, const Hardware& hardware,
                       Served& served) {
   MeasuredRunReport& run = *question.measured;
@@ -107,7 +108,8 @@ void compare_measured(const ServeOptions& o, ServeQuestion& question, const Hard
   served.correct(run.correction, run.is_same_place);
 }
 
-/// The flag that says the load; none where the measured one is asked for. Throws InputError: none, or several.
+/// The flag that says the load; none where the measured one is asked for. Throws InputError: none,
+/// or several.
 std::string load_flag(const ServeOptions& o) {
   const std::pair<bool, const char*> loads[] = {
       {o.batch > 0, "--batch"},    {o.concurrency > 0, "--concurrency"},

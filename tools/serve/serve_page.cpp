@@ -52,7 +52,8 @@ PageJson latency_section(const ServingReport& a, bool is_queue_known) {
 
 double seconds(std::int64_t microseconds) { return static_cast<double>(microseconds) * 1e-6; }
 
-/// Share of requests done within a time, one line per kind of time; of many requests every so many-th.
+/// Share of requests done within a time, one line per kind of time; of many requests every so
+/// many-th.
 PageJson uncertainty_section(
     const SectionHead& head, const std::vector<serve::Request>& served,
     const std::map<std::string, std::function<double(const serve::Request&)>>& kinds_of_time) {

@@ -6,8 +6,9 @@
 
 namespace tracecast {
 
-/// The page of a load that was served: latencies and their spread, requests in flight, where time and memory go. The spread needs the
-/// requests (Served::answer that keeps them); without them these charts are left out.
+/// The page of a load that was served: latencies and their spread, requests in flight, where time
+/// and memory go. The spread needs the requests (Served::answer that keeps them); without them
+/// these charts are left out.
 void write_serve_page(const ServeQuestion& question, const ServingReport& report,
                       const std::string& file);
 

@@ -49,7 +49,8 @@ void mark_front(std::vector<FrontPoint>& points);
                                      const std::vector<FrontPoint>& points);
 [[nodiscard]] std::string front_csv(const std::vector<FrontPoint>& points);
 
-/// One row per request: arrival_s, input_tokens, output_tokens, queue_ms, ttft_ms, tpot_ms, e2e_ms, preemptions.
+/// One row per request: arrival_s, input_tokens, output_tokens, queue_ms, ttft_ms, tpot_ms, e2e_ms,
+/// preemptions.
 void write_requests_csv(const std::string& path, const ServingReport& report);
 
 }  // namespace tracecast

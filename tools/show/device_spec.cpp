@@ -13,7 +13,8 @@
 namespace tracecast {
 namespace {
 
-/// Spellings of a device's name from the fullest on: as it is, without the maker, without the family.
+/// Spellings of a device's name from the fullest on: as it is, without the maker, without the
+/// family.
 std::vector<std::string> spellings(const calibrate::DeviceIdentity& device) {
   constexpr std::array<std::string_view, 5> kPrefixes = {"NVIDIA ", "Tesla ", "GeForce ", "Quadro ",
                                                          "GRID "};

@@ -43,8 +43,8 @@ struct SummaryOptions {
 [[nodiscard]] NetworkSummary summarize_network(const std::string& network,
                                                const SummaryOptions& options);
 
-/// Refuses a size that the network does not have: of images where it reads sequences, of sequences where it reads images.
-/// Throws InputError naming the flag.
+/// Refuses a size that the network does not have: of images where it reads sequences, of sequences
+/// where it reads images. Throws InputError naming the flag.
 void check_sizes_apply(const ZooEntry& entry, std::optional<std::int64_t> image_size,
                        std::optional<std::int64_t> seq_len);
 

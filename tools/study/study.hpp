@@ -31,8 +31,8 @@ struct Study {
 /// Case does not matter, and '-' is '_'. Throws InputError with the nearest id.
 [[nodiscard]] const Study& find_study(std::string_view id);
 
-/// KEY=VALUE words of an experiment, each to be asked for by what runs it. Lookups throw InputError naming the row
-/// and the key: absent, or not of the type.
+/// KEY=VALUE words of an experiment, each to be asked for by what runs it. Lookups throw InputError
+/// naming the row and the key: absent, or not of the type.
 class StudyArguments {
  public:
   /// `text`: "NAME KEY=VALUE ...". Throws InputError: a word without '=', a key twice.
@@ -62,7 +62,8 @@ struct StudyReport {
   std::string why;  ///< what decides it, with the numbers behind it, in one or two sentences
 };
 
-/// What experiments share while one study runs: hardware, profiles, and single-GPU predictions made before.
+/// What experiments share while one study runs: hardware, profiles, and single-GPU predictions made
+/// before.
 struct StudyContext {
   const Hardware& hardware;
   /// Results that several rows need, under a key that the experiment chooses.
@@ -74,7 +75,8 @@ struct StudyExperiment {
   std::string_view name;
   std::function<StudyReport(const StudyArguments&, StudyContext&)> run;
 };
-/// All kinds. A new family of experiments is a source of its own and a line in this function (study.cpp).
+/// All kinds. A new family of experiments is a source of its own and a line in this function
+/// (study.cpp).
 [[nodiscard]] std::vector<StudyExperiment> study_experiments();
 /// Parameter servers and their channels (study_parameter_server.cpp).
 [[nodiscard]] std::vector<StudyExperiment> parameter_server_experiments();

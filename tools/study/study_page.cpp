@@ -46,7 +46,8 @@ PageJson rows_section(const std::vector<StudyResult>& results) {
   return section;
 }
 
-/// Published against predicted, one chart for all rows with both: of each the ratio, since units differ.
+/// Published against predicted, one chart for all rows with both: of each the ratio, since units
+/// differ.
 PageJson ratios_section(const std::vector<StudyResult>& results) {
   PageJson section = new_section(
       {.id = "ratios",

@@ -6,7 +6,8 @@
 
 namespace tracecast {
 
-/// The study as a page (tools/report/page.hpp): published beside predicted, which rows agree, and why.
+/// The study as a page (tools/report/page.hpp): published beside predicted, which rows agree, and
+/// why.
 [[nodiscard]] nlohmann::ordered_json study_page(const Study& study,
                                                 const std::vector<StudyResult>& results,
                                                 const Hardware& hardware);

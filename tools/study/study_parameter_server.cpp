@@ -34,7 +34,8 @@ ChannelMessage message_of(const StudyArguments& args) {
   return message;
 }
 
-/// "channel_latency machine= channel= over= bytes=|payload= as=ratio|saving": how much faster `channel` is.
+/// "channel_latency machine= channel= over= bytes=|payload= as=ratio|saving": how much faster
+/// `channel` is.
 StudyReport channel_latency(const StudyArguments& args, StudyContext& context) {
   const ChannelMessage message = message_of(args);
   const Seconds fast = point_to_point_latency(path_of(args, "channel", context), message);
@@ -56,7 +57,8 @@ StudyReport channel_bandwidth(const StudyArguments& args, StudyContext& context)
                       three_digits(fast.in_gb_per_s()), three_digits(slow.in_gb_per_s()))};
 }
 
-/// "channel_connected machine= channel= over= processes= bytes= figure=latency|throughput": fully connected processes.
+/// "channel_connected machine= channel= over= processes= bytes= figure=latency|throughput": fully
+/// connected processes.
 StudyReport channel_connected(const StudyArguments& args, StudyContext& context) {
   const ChannelMessage message = message_of(args);
   const int processes = static_cast<int>(args.integer("processes"));
@@ -113,8 +115,9 @@ double images_per_s(const StudyArguments& args, const std::string& channel, std:
   return context.known[key] = value;
 }
 
-/// "ps_training machine= network= nodes= batch= channel= [over=] as=ratio|gain|images": images/s, how many times those
-/// over another channel, or the gain in per cent. Of several batches (per GPU) the one with the greatest ratio: "up to".
+/// "ps_training machine= network= nodes= batch= channel= [over=] as=ratio|gain|images": images/s,
+/// how many times those over another channel, or the gain in per cent. Of several batches (per GPU)
+/// the one with the greatest ratio: "up to".
 StudyReport ps_training(const StudyArguments& args, StudyContext& context) {
   const std::string as = args.text("as");
   const std::string channel = args.text("channel");
@@ -136,8 +139,8 @@ StudyReport ps_training(const StudyArguments& args, StudyContext& context) {
   return {as == "gain" ? 100 * (*best - 1) : *best, why};
 }
 
-/// "launched_training launcher= machine= network= nodes= batch= channel= over=": throughput of asynchronous workers
-/// that the launcher feeds, how many times that over another channel.
+/// "launched_training launcher= machine= network= nodes= batch= channel= over=": throughput of
+/// asynchronous workers that the launcher feeds, how many times that over another channel.
 StudyReport launched_training(const StudyArguments& args, StudyContext& context) {
   const LauncherProfile& launcher = context.hardware.specs().find_launcher(args.text("launcher"));
   const std::int64_t batch = args.integer("batch");
@@ -153,8 +156,9 @@ StudyReport launched_training(const StudyArguments& args, StudyContext& context)
                   three_digits(fast.step.compute.in_ms()), three_digits(fast.step.staleness))};
 }
 
-/// "launch_share launcher= machine= network= nodes= batch= channel= steps= tasks= part=scheduling|execution": share in
-/// per cent of a job's time; steps and Spark's tasks are those of all workers together.
+/// "launch_share launcher= machine= network= nodes= batch= channel= steps= tasks=
+/// part=scheduling|execution": share in per cent of a job's time; steps and Spark's tasks are those
+/// of all workers together.
 StudyReport launch_share(const StudyArguments& args, StudyContext& context) {
   const LauncherProfile& launcher = context.hardware.specs().find_launcher(args.text("launcher"));
   const auto run = train(args, args.text("channel"), args.integer("batch"), context, &launcher);

@@ -11,7 +11,8 @@
 #include "tools/predict/cluster_options.hpp"
 #include "tools/study/study.hpp"
 
-// What profiles of one process that trains on all GPUs of a box say: time by kernel over all devices, API calls, arithmetic.
+// What profiles of one process that trains on all GPUs of a box say: time by kernel over all
+// devices, API calls, arithmetic.
 namespace tracecast {
 namespace {
 
@@ -19,7 +20,8 @@ bool is_backward(const DeviceTime& time) {
   return time.pass != Pass::Forward && time.pass != Pass::Update;
 }
 
-/// Of the first GPU: time of copies while a kernel runs, over that of copies; of kernels beside kernels, over that of kernels.
+/// Of the first GPU: time of copies while a kernel runs, over that of copies; of kernels beside
+/// kernels, over that of kernels.
 struct Overlaps {
   double copies = 0, kernels = 0;
 };
@@ -50,7 +52,8 @@ Overlaps overlaps_of(const ReplicatedTimeline& run) {
 std::vector<std::pair<std::string, double>> figures_of(const ReplicatedRun& job,
                                                        const DriverCalls& calls) {
   double broadcast = 0, reduce = 0, copies = 0, convolution = 0, pool = 0;
-  // The GEMMs of non-fused Winograd are kernels of the matrix library: no profile calls them Winograd.
+  // The GEMMs of non-fused Winograd are kernels of the matrix library: no profile calls them
+  // Winograd.
   double winograd = 0, fused = 0, gemms = 0;
   double flops = 0, backward = 0, update = 0;
   for (const DeviceTime& time : job.times) {
@@ -96,7 +99,8 @@ std::vector<std::pair<std::string, double>> figures_of(const ReplicatedRun& job,
           {"later_frees", static_cast<double>(calls.later_frees)}};
 }
 
-/// "job= gpu= machine=": one step of the program on the GPUs of the machine, `batch` samples in all.
+/// "job= gpu= machine=": one step of the program on the GPUs of the machine, `batch` samples in
+/// all.
 double figure(const StudyArguments& args, const std::string& name, std::int64_t batch,
               StudyContext& context, std::string network = {}) {
   if (network.empty()) network = args.text("job");
@@ -168,8 +172,8 @@ StudyReport profile_share(const StudyArguments& args, StudyContext& context) {
                       part("reduce"), part("convolution"), part("copy"))};
 }
 
-/// "profile_curve ... work= batches= [rises=4,8,16] [falls=32,64]": share of the steps between neighbours of these lists
-/// that go the way they say: 1 when all do.
+/// "profile_curve ... work= batches= [rises=4,8,16] [falls=32,64]": share of the steps between
+/// neighbours of these lists that go the way they say: 1 when all do.
 StudyReport profile_curve(const StudyArguments& args, StudyContext& context) {
   const std::string work = args.text("work");
   int steps = 0, good = 0;
@@ -194,7 +198,8 @@ StudyReport profile_curve(const StudyArguments& args, StudyContext& context) {
   return {static_cast<double>(good) / std::max(steps, 1), why};
 }
 
-/// "profile_flops jobs=a+b+c gpu= batch=": 1 when each does more arithmetic in a step than the next.
+/// "profile_flops jobs=a+b+c gpu= batch=": 1 when each does more arithmetic in a step than the
+/// next.
 StudyReport profile_order(const StudyArguments& args, StudyContext& context) {
   std::string rest = args.text("jobs"), why;
   const std::int64_t batch = args.integer("batch");
@@ -212,8 +217,8 @@ StudyReport profile_order(const StudyArguments& args, StudyContext& context) {
   return {falls ? 1.0 : 0.0, why};
 }
 
-/// "profile_backward ... batch= over_batch=": share of arithmetic behind the forward pass, update included, at one batch
-/// less that at another, in points.
+/// "profile_backward ... batch= over_batch=": share of arithmetic behind the forward pass, update
+/// included, at one batch less that at another, in points.
 StudyReport profile_backward(const StudyArguments& args, StudyContext& context) {
   const auto part = [&](std::int64_t batch) {
     return 100 *
@@ -227,7 +232,8 @@ StudyReport profile_backward(const StudyArguments& args, StudyContext& context) 
                       three_digits(part(large)), large)};
 }
 
-/// "profile_launching ... batch=": launches' share of the host's time in calls that launch or wait for a GPU, in per cent.
+/// "profile_launching ... batch=": launches' share of the host's time in calls that launch or wait
+/// for a GPU, in per cent.
 StudyReport profile_launching(const StudyArguments& args, StudyContext& context) {
   const std::int64_t batch = args.integer("batch");
   const double launching = figure(args, "launching", batch, context);
@@ -238,7 +244,8 @@ StudyReport profile_launching(const StudyArguments& args, StudyContext& context)
                       three_digits(1e3 * waiting))};
 }
 
-/// "profile_allocations ... batches=": the most calls of cudaMalloc and cudaFree in a step in the middle of a run.
+/// "profile_allocations ... batches=": the most calls of cudaMalloc and cudaFree in a step in the
+/// middle of a run.
 StudyReport profile_allocations(const StudyArguments& args, StudyContext& context) {
   double most = 0;
   std::string why = "cudaMalloc and cudaFree of a GPU's cache in the first step:";
@@ -250,8 +257,9 @@ StudyReport profile_allocations(const StudyArguments& args, StudyContext& contex
   return {most, why + "; none in later ones means the cache serves them"};
 }
 
-/// What the CUDA runtime and PyTorch ask the driver about each device as they start, and how long a call takes: nvprof log
-/// of the study, ResNet-18 at batch 64 on four K80 (756 attributes, 8 names, memories and properties).
+/// What the CUDA runtime and PyTorch ask the driver about each device as they start, and how long a
+/// call takes: nvprof log of the study, ResNet-18 at batch 64 on four K80 (756 attributes, 8 names,
+/// memories and properties).
 struct StartCall {
   std::string_view name;
   double per_gpu;
@@ -262,7 +270,8 @@ constexpr StartCall kStartCalls[] = {{"cuDeviceGetAttribute", 189, 0.011366},
                                      {"cuDeviceTotalMem", 2, 0.912918},
                                      {"cuDeviceGetName", 2, 0.088889}};
 
-/// "profile_start gpus=": share of the three greatest among the calls that ask about devices, in per cent.
+/// "profile_start gpus=": share of the three greatest among the calls that ask about devices, in
+/// per cent.
 StudyReport profile_start(const StudyArguments& args, StudyContext&) {
   const auto gpus = static_cast<double>(args.integer("gpus"));
   double all = 0, three = 0;
@@ -277,8 +286,9 @@ StudyReport profile_start(const StudyArguments& args, StudyContext&) {
   return {100 * three / all, why};
 }
 
-/// "profile_overlap ... batch=": share of the time of copies in which the same GPU runs a kernel, in per cent.
-/// "profile_concurrency": of kernels' time in which another kernel runs on the same GPU.
+/// "profile_overlap ... batch=": share of the time of copies in which the same GPU runs a kernel,
+/// in per cent. "profile_concurrency": of kernels' time in which another kernel runs on the same
+/// GPU.
 double overlap(const StudyArguments& args, StudyContext& context, const char* name) {
   return 100 * figure(args, name, args.integer("batch"), context);
 }

@@ -31,7 +31,8 @@ PlacedJob options_of(const StudyArguments& args, std::int64_t batch) {
   return options;
 }
 
-/// Samples per second over `gpus` cards of one box, each with its own loader, on `threads` CPU threads in all.
+/// Samples per second over `gpus` cards of one box, each with its own loader, on `threads` CPU
+/// threads in all.
 double loaded_throughput(const StudyArguments& args, std::int64_t batch, std::int64_t threads,
                          std::int64_t gpus, StudyContext& context) {
   const std::string key = fmt::format(
@@ -66,8 +67,8 @@ StudyReport loaded_gain(const StudyArguments& args, StudyContext& context) {
           fmt::format("{} against {} images/s", three_digits(now), three_digits(before))};
 }
 
-/// "loaded_saturation ... batch= gpus= threads=2,4,8 within=PER_CENT": the fewest threads that reach the throughput of the
-/// most, but for so much.
+/// "loaded_saturation ... batch= gpus= threads=2,4,8 within=PER_CENT": the fewest threads that
+/// reach the throughput of the most, but for so much.
 StudyReport loaded_saturation(const StudyArguments& args, StudyContext& context) {
   const std::vector<std::int64_t> grid = args.integers("threads");
   const std::int64_t batch = args.integer("batch"), gpus = args.integer("gpus", 1);
@@ -83,7 +84,8 @@ StudyReport loaded_saturation(const StudyArguments& args, StudyContext& context)
   return report;
 }
 
-/// How many samples a GPU gets, of `gpus`: "batch=" of each GPU, or "total_batch=", which the program divides among them.
+/// How many samples a GPU gets, of `gpus`: "batch=" of each GPU, or "total_batch=", which the
+/// program divides among them.
 struct BatchPerGpu {
   std::int64_t batch = 0;
   bool is_total = false;
@@ -121,7 +123,8 @@ ManyGpus predict_on(const StudyArguments& args, BatchPerGpu batch, std::int64_t 
                       make_cluster(cluster, job.gpu.id, context.hardware).fabric, options);
 }
 
-/// "box_speedup ... batch=64,256 gpus= over=": throughput of so many GPUs of the box over that of fewer, batch per GPU.
+/// "box_speedup ... batch=64,256 gpus= over=": throughput of so many GPUs of the box over that of
+/// fewer, batch per GPU.
 StudyReport box_speedup(const StudyArguments& args, StudyContext& context) {
   const std::int64_t gpus = args.integer("gpus"), over = args.integer("over", 1);
   return mean_over_batches(args, [&](BatchPerGpu batch) -> StudyReport {
@@ -151,7 +154,8 @@ StudyReport box_utilization(const StudyArguments& args, StudyContext& context) {
   });
 }
 
-/// The step of a data-parallel job on each of its GPUs, as one that shares them: its kernels, then waiting.
+/// The step of a data-parallel job on each of its GPUs, as one that shares them: its kernels, then
+/// waiting.
 ColocatedJob as_neighbour(const ResolvedJob& job, const ManyGpus& many) {
   ColocatedJob result = colocated(job, many.one_gpu);
   const Seconds alone = simulate(result.program).step_time;
@@ -161,9 +165,9 @@ ColocatedJob as_neighbour(const ResolvedJob& job, const ManyGpus& many) {
   return result;
 }
 
-/// Rate of one of two like jobs on the same GPUs over its rate alone: mean over how much later the second one starts,
-/// within a step. Nobody starts two in the same microsecond, and steps vary, so that every lag comes up; without the
-/// lag two alike would meet on the GPU in every step.
+/// Rate of one of two like jobs on the same GPUs over its rate alone: mean over how much later the
+/// second one starts, within a step. Nobody starts two in the same microsecond, and steps vary, so
+/// that every lag comes up; without the lag two alike would meet on the GPU in every step.
 double rate_beside_another(ColocatedJob one, const SharedBox& box) {
   constexpr int kLags = 16;
   const Seconds step = colocate({&one, 1}, box).jobs.front().alone;
@@ -177,7 +181,8 @@ double rate_beside_another(ColocatedJob one, const SharedBox& box) {
   return kLags / time;
 }
 
-/// Two like trainings at once on all `gpus`, in time slices: time over that of one on all, or of both after each other.
+/// Two like trainings at once on all `gpus`, in time slices: time over that of one on all, or of
+/// both after each other.
 StudyReport on_the_same_gpus(const ResolvedJob& job, const ManyGpus& all, bool over_one,
                              const StudyContext& context) {
   const ColocatedJob one = as_neighbour(job, all);
@@ -191,9 +196,9 @@ StudyReport on_the_same_gpus(const ResolvedJob& job, const ManyGpus& all, bool o
                       100 * rate, 100 * all.step.utilization.front().avg)};
 }
 
-/// "box_together ... batch=|total_batch= gpus= each=": time of two like trainings at once over that of one after the
-/// other on all `gpus`. `each` of the GPUs for each of the two: all of them, shared in time slices, or half, side by
-/// side. With as=alone: over the time of one on all.
+/// "box_together ... batch=|total_batch= gpus= each=": time of two like trainings at once over that
+/// of one after the other on all `gpus`. `each` of the GPUs for each of the two: all of them,
+/// shared in time slices, or half, side by side. With as=alone: over the time of one on all.
 StudyReport box_together(const StudyArguments& args, StudyContext& context) {
   const std::int64_t gpus = args.integer("gpus"), each = args.integer("each");
   const bool over_one = args.text("as", "sequence") == "alone";

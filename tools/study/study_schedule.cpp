@@ -18,7 +18,8 @@
 #include "tools/command/output.hpp"
 #include "tools/study/study.hpp"
 
-// Which jobs deserve the new GPUs: jobs assigned to machines with one GPU each, and what a faster GPU gains each of them.
+// Which jobs deserve the new GPUs: jobs assigned to machines with one GPU each, and what a faster
+// GPU gains each of them.
 namespace tracecast {
 namespace {
 
@@ -89,8 +90,8 @@ double simulated_h(const std::vector<TimedJob>& kinds, std::int64_t jobs, std::i
   return plan::summarize(mix, fleet, schedule, rules, options).makespan.in_s() / 3600;
 }
 
-/// The least time in which machines can do the work when every job may go to either type, hours: whole jobs per type, work
-/// within a type spread without remainder; no assignment is faster.
+/// The least time in which machines can do the work when every job may go to either type, hours:
+/// whole jobs per type, work within a type spread without remainder; no assignment is faster.
 double optimum_h(const std::vector<TimedJob>& kinds, std::int64_t jobs, std::int64_t fast,
                  std::int64_t slow) {
   plan::LinearProgram program;
@@ -225,8 +226,9 @@ std::vector<Reading> readings(const SortedKinds& kinds, std::int64_t most, bool 
   return all;
 }
 
-/// "assignment_search figure=error|saving total=end|mean even_s= priority_s= most= times=": of all machine counts up to `most`
-/// of each type and all readings, the one whose worse time is nearest to the printed ones, seconds per job. Error in per cent.
+/// "assignment_search figure=error|saving total=end|mean even_s= priority_s= most= times=": of all
+/// machine counts up to `most` of each type and all readings, the one whose worse time is nearest
+/// to the printed ones, seconds per job. Error in per cent.
 StudyReport assignment_search(const StudyArguments& args, StudyContext&) {
   const double even = args.number("even_s"), priority = args.number("priority_s");
   const std::vector<Reading> all =
@@ -254,8 +256,8 @@ struct PredictedJob {
   double ratio = 0, utilization = 0;
 };
 
-/// "jobs=ID:NETWORK:FRAMEWORK:BATCH:DATA:PUBLISHED_RATIO:PUBLISHED_UTILIZATION,... machine= fast= slow="; DATA may name its
-/// loader: coco@pytorch_ssd.
+/// "jobs=ID:NETWORK:FRAMEWORK:BATCH:DATA:PUBLISHED_RATIO:PUBLISHED_UTILIZATION,... machine= fast=
+/// slow="; DATA may name its loader: coco@pytorch_ssd.
 std::vector<PredictedJob> predicted_jobs(const StudyArguments& args, StudyContext& context) {
   const Predictor predictor(context.hardware);
   const std::string machine = args.text("machine");
@@ -323,8 +325,9 @@ std::vector<std::string> three_that_gain(std::vector<PredictedJob> jobs,
   return ids;
 }
 
-/// "gpu_gain figure=within|three|utilization [points=]": how many ratios are within so much; how many of the three that gain
-/// most are right; the rank correlation of GPU utilisation. "gpu_gain figure=ratio job=": one ratio.
+/// "gpu_gain figure=within|three|utilization [points=]": how many ratios are within so much; how
+/// many of the three that gain most are right; the rank correlation of GPU utilisation. "gpu_gain
+/// figure=ratio job=": one ratio.
 StudyReport gpu_gain(const StudyArguments& args, StudyContext& context) {
   const std::vector<PredictedJob> jobs = predicted_jobs(args, context);
   const std::string figure = args.text("figure");

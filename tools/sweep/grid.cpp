@@ -57,7 +57,8 @@ store::Value value_of(const Message& block, const Field& field, int index) {
   }
 }
 
-/// Words of the command line for one field; of flags that are there or not, one that is not has none.
+/// Words of the command line for one field; of flags that are there or not, one that is not has
+/// none.
 void add_words(const std::string& field, const std::string& text, bool is_switch,
                std::vector<std::string>& words) {
   if (!is_switch) {

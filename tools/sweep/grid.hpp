@@ -31,8 +31,8 @@ struct SweepPoint {
 /// Every combination of the values that a file lists.
 class SweepGrid {
  public:
-  /// `text` as sweep.proto has it. Throws InputError with the line: no such field, nothing to ask, a value twice, more than
-  /// kMostPoints points.
+  /// `text` as sweep.proto has it. Throws InputError with the line: no such field, nothing to ask,
+  /// a value twice, more than kMostPoints points.
   SweepGrid(std::string_view text, std::string_view where);
 
   static constexpr std::int64_t kMostPoints = 10'000'000;

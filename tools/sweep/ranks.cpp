@@ -23,7 +23,8 @@ int count_from(const char* variable) {
   return number > 0 && number < 1'000'000 ? static_cast<int>(number) : 0;
 }
 
-// OpenMPI's binary interface, the same since its version 1.7: handles are addresses of objects in its library.
+// OpenMPI's binary interface, the same since its version 1.7: handles are addresses of objects in
+// its library.
 using Handle = void*;
 constexpr int kAnySource = -1, kRowsTag = 1, kPointsTag = 2;
 

@@ -10,11 +10,13 @@
 
 namespace tracecast {
 
-/// The processes that `mpirun` started on one or several machines. Number 0 has the grid's points and the file; the others ask it for
-/// points and send rows. OpenMPI is loaded when it is needed and is no part of the program: notes/0001. One thread's.
+/// The processes that `mpirun` started on one or several machines. Number 0 has the grid's points
+/// and the file; the others ask it for points and send rows. OpenMPI is loaded when it is needed
+/// and is no part of the program: notes/0001. One thread's.
 class SweepRanks {
  public:
-  /// Joins the others; nothing where OpenMPI's mpirun did not start this process, or it alone. Throws InputError: its library cannot be loaded.
+  /// Joins the others; nothing where OpenMPI's mpirun did not start this process, or it alone.
+  /// Throws InputError: its library cannot be loaded.
   static std::optional<SweepRanks> join();
   ~SweepRanks();  ///< waits for the others, unless an exception is under way
   SweepRanks(SweepRanks&&) noexcept;
@@ -23,8 +25,9 @@ class SweepRanks {
   [[nodiscard]] unsigned size() const;
   [[nodiscard]] unsigned on_this_machine() const;
 
-  /// `common`: what all must have alike. Number 0: takes the rows of a process that waits, and gives it points; false where none waits. Throws InputError: it has another
-  /// program, grid or specs.
+  /// `common`: what all must have alike. Number 0: takes the rows of a process that waits, and
+  /// gives it points; false where none waits. Throws InputError: it has another program, grid or
+  /// specs.
   bool serve_one(const std::string& common, const std::function<std::vector<std::int64_t>()>& next,
                  std::vector<store::PointRow>& rows);
   /// How many still have points or will ask for some.

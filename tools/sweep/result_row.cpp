@@ -20,7 +20,8 @@ namespace {
 
 using store::Value;
 
-/// The words of a point but for those of the load: the same server, which keeps its prices from one load to the next.
+/// The words of a point but for those of the load: the same server, which keeps its prices from one
+/// load to the next.
 std::string server_of(const SweepPoint& point) {
   static const std::set<std::string> of_loads = {
       "--input",    "--output",      "--batch",          "--concurrency",  "--rate", "--requests",

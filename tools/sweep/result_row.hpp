@@ -15,8 +15,9 @@ inline constexpr const char* kTooLarge = "does not fit";  ///< answered as if it
 inline constexpr const char* kRefused = "refused";        ///< why stands in the column `refused`
 inline constexpr const char* kOurBug = "bug";             ///< asked again by the next run
 
-/// The tables of a file of sweeps, one for each subcommand, in their order: "predictions" and "servings". Columns: the flags that were
-/// given, what they came to (`used_...`), the answer; names end in units, shares are 0 to 1.
+/// The tables of a file of sweeps, one for each subcommand, in their order: "predictions" and
+/// "servings". Columns: the flags that were given, what they came to (`used_...`), the answer;
+/// names end in units, shares are 0 to 1.
 [[nodiscard]] std::vector<store::PointTable> sweep_tables();
 
 /// Answers points as `predict` and `serve` do. One thread's; several may share the predictor.
@@ -28,7 +29,8 @@ class PointAnswerer {
 
   /// From now on this one answers predictions; its hardware is the same.
   void use(Predictor predictor);
-  /// All but `point` and `state` of its row. What is refused is a row that says why, and so is what breaks down by a fault of ours.
+  /// All but `point` and `state` of its row. What is refused is a row that says why, and so is what
+  /// breaks down by a fault of ours.
   [[nodiscard]] store::PointRow report(const SweepPoint& point);
 
  private:

@@ -105,12 +105,14 @@ std::string graph_words(const SweepPoint& point) {
   return key;
 }
 
-/// Predictors remember graphs and lowered steps, ten megabytes each, for ever: points come network by network, and what was
-/// remembered of the one before is dropped. Threads share what is remembered.
+/// Predictors remember graphs and lowered steps, ten megabytes each, for ever: points come network
+/// by network, and what was remembered of the one before is dropped. Threads share what is
+/// remembered.
 class FreshPredictor {
  public:
   explicit FreshPredictor(const Predictor& first) : predictor_(first) {}
-  /// The one for the point, and whether it is another than that of `generation`, which is brought up to date.
+  /// The one for the point, and whether it is another than that of `generation`, which is brought
+  /// up to date.
   bool is_new_for(const SweepPoint& point, std::int64_t& generation) {
     const std::string key = graph_words(point), network = point.words.back();
     const std::lock_guard lock(mutex_);

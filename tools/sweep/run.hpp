@@ -39,9 +39,10 @@ struct SweepOptions {
   SweepRanks* ranks = nullptr;  ///< processes that help; null: none. This one is number 0
 };
 
-/// Asks every point of the grid that the file has no answer to, and puts rows into it as they come, several a transaction. Rows are
-/// the same for any number of threads and processes. Throws InputError: the file cannot be written, is no file of sweeps, or is
-/// damaged; what was put until then is in it.
+/// Asks every point of the grid that the file has no answer to, and puts rows into it as they come,
+/// several a transaction. Rows are the same for any number of threads and processes. Throws
+/// InputError: the file cannot be written, is no file of sweeps, or is damaged; what was put until
+/// then is in it.
 SweepSummary run_sweep(const SweepGrid& grid, const Predictor& predictor,
                        const SweepOptions& options);
 

@@ -40,11 +40,12 @@ struct SweepFlags {
 
 volatile std::sig_atomic_t asked_to_stop = 0;
 
-/// Seconds from the wish to stop to the end whatever goes on: a point may be long, and so may be what is read for it.
+/// Seconds from the wish to stop to the end whatever goes on: a point may be long, and so may be
+/// what is read for it.
 constexpr unsigned kPatienceSeconds = 2;
 
-/// While it lives an interrupt asks for an end in order, and gets one at the latest after kPatienceSeconds: rows that are in the
-/// file stay. A second one ends the program.
+/// While it lives an interrupt asks for an end in order, and gets one at the latest after
+/// kPatienceSeconds: rows that are in the file stay. A second one ends the program.
 class StopSignals {
  public:
   StopSignals() {

@@ -1,4 +1,5 @@
-// Entry points of libtracecast_inject.so, which `trace record` has the CUDA driver and NVTX load into the program to record.
+// Entry points of libtracecast_inject.so, which `trace record` has the CUDA driver and NVTX load
+// into the program to record.
 #include <cstdlib>
 #include <string>
 
@@ -56,13 +57,15 @@ int forward_nvtx(const char* entry_point, void* get_export_table) {
 
 #define TRACECAST_EXPORT extern "C" __attribute__((visibility("default")))
 
-/// Called by the driver within cuInit, where CUDA_INJECTION64_PATH names this library. Not 0 = loaded.
+/// Called by the driver within cuInit, where CUDA_INJECTION64_PATH names this library. Not 0 =
+/// loaded.
 TRACECAST_EXPORT int InitializeInjection() {
   traces::cupti::start_recording(settings());
   return 1;
 }
 
-/// Called by NVTX 2 and 3 at a program's first range, where NVTX_INJECTION64_PATH names this library. Not 0 = loaded.
+/// Called by NVTX 2 and 3 at a program's first range, where NVTX_INJECTION64_PATH names this
+/// library. Not 0 = loaded.
 TRACECAST_EXPORT int InitializeInjectionNvtx(void* get_export_table) {
   return forward_nvtx("InitializeInjectionNvtx", get_export_table);
 }

@@ -23,8 +23,8 @@ void pass_on(int number, siginfo_t* info, void*) {
   if (info->si_code <= 0 && child > 0) ::kill(child, number);
 }
 
-/// While it lives these signals do not end us. They wait until `release`, so that one that comes before the program's
-/// id is known is not lost.
+/// While it lives these signals do not end us. They wait until `release`, so that one that comes
+/// before the program's id is known is not lost.
 class SignalGuard {
  public:
   SignalGuard() {

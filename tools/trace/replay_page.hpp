@@ -6,8 +6,9 @@
 
 namespace tracecast {
 
-/// The page of a replay, from what `--format json` says of it: recorded beside replayed, step by step, by class of kernel and by
-/// way of moving to another GPU. `timeline`: of the replay; null: none was made.
+/// The page of a replay, from what `--format json` says of it: recorded beside replayed, step by
+/// step, by class of kernel and by way of moving to another GPU. `timeline`: of the replay; null:
+/// none was made.
 void write_replay_page(const nlohmann::ordered_json& report, const Timeline* timeline,
                        const std::string& file);
 

@@ -53,7 +53,8 @@ const Target& find_target(const std::string& name) {
   throw InputError("--to", name, "perfetto, chrome, chakra or tracecast");
 }
 
-/// The recording's name with another ending, in the current folder; standard output for standard input.
+/// The recording's name with another ending, in the current folder; standard output for standard
+/// input.
 std::string output_name(const ConvertCommand& command, const Target& target) {
   if (!command.out.empty()) return command.out;
   if (command.file == "-") return "-";

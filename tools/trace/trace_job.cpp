@@ -22,8 +22,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Standard deviations of ln(measured / predicted). Of work as recorded: what replays of recordings are held to. The rest
-/// are guesses, that of prices the one of tools/many_gpus.cpp; kept collectives of another job may take anything.
+/// Standard deviations of ln(measured / predicted). Of work as recorded: what replays of recordings
+/// are held to. The rest are guesses, that of prices the one of tools/many_gpus.cpp; kept
+/// collectives of another job may take anything.
 constexpr double kReplayLogSd = 0.02;
 constexpr double kScaledLogSd = 0.3;
 constexpr double kEstimatedLogSd = 0.5;
@@ -233,7 +234,8 @@ class Replayer {
     }
   }
 
-  /// Errors of what the critical path consists of: collectives that were changed, and time that factors took away.
+  /// Errors of what the critical path consists of: collectives that were changed, and time that
+  /// factors took away.
   [[nodiscard]] double log_sd() const {
     const double length = seconds(result_.path.length);
     if (!is_changed_ || length <= 0) return kReplayLogSd;

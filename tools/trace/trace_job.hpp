@@ -20,7 +20,8 @@ struct JobChangeOptions {
 };
 /// Declares `--gpus`, `--nodes`, `--cluster`, `--machine` and `--recorded-machine`.
 void add_job_change_options(CLI::App& subcommand, JobChangeOptions& options);
-/// Moves what is said of the recorded job from `sets` (of SourceOptions, which know "cost." and the like) to the options.
+/// Moves what is said of the recorded job from `sets` (of SourceOptions, which know "cost." and the
+/// like) to the options.
 void take_job_changes(std::vector<std::string>& sets, JobChangeOptions& options);
 /// Some of it was asked for.
 [[nodiscard]] bool is_changed(const JobChangeOptions& options);
@@ -54,8 +55,9 @@ struct RecordedRanks {
   std::string gpu_name;                    ///< for a written trace
   bool goes_on = false;                    ///< its steps are done again until they are steady
 };
-/// Joins the ranks and runs them, on the network and with the changes asked for. `hardware`: needed for changes. `trace`: file to
-/// write, or empty. Throws InputError: a change that is not known, one GPU, a machine that cannot be told.
+/// Joins the ranks and runs them, on the network and with the changes asked for. `hardware`: needed
+/// for changes. `trace`: file to write, or empty. Throws InputError: a change that is not known,
+/// one GPU, a machine that cannot be told.
 [[nodiscard]] RanksReplay replay_ranks(RecordedRanks job, const JobChangeOptions& options,
                                        const Hardware* hardware, const ReplayOptions& replay,
                                        const std::string& trace);

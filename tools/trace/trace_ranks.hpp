@@ -24,7 +24,8 @@ struct RankFindings {
   std::string no_path;               ///< why there is none
 };
 
-/// Never throws for what a recording holds: what cannot be found is missing, with the reason in words.
+/// Never throws for what a recording holds: what cannot be found is missing, with the reason in
+/// words.
 [[nodiscard]] RankFindings find_rank_behaviour(const std::vector<traces::Trace>& traces,
                                                const traces::KernelNames& names);
 

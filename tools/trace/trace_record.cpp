@@ -42,8 +42,8 @@ struct Machine {
   std::string missing;  ///< the reason why nothing can be recorded; empty = nothing is missing
 };
 
-/// The newest CUPTI that the driver serves. The driver is asked here, so that a machine without a GPU is refused before
-/// the program runs.
+/// The newest CUPTI that the driver serves. The driver is asked here, so that a machine without a
+/// GPU is refused before the program runs.
 Machine look_at_machine() {
   const std::vector<fs::path> folders = library_folders();
   Machine machine;

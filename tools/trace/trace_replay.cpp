@@ -100,8 +100,8 @@ void take_steady(const ReplayProgram& program, const ReplayCommand& command, Ran
   rank.is_steady = run->is_steady;
 }
 
-/// `hardware`: where GPUs and prices come from; none for a replay on the recorded GPU. `alone`: not to be replayed
-/// with other ranks.
+/// `hardware`: where GPUs and prices come from; none for a replay on the recorded GPU. `alone`: not
+/// to be replayed with other ranks.
 RankReplay replay_rank(const traces::Trace& trace, const traces::KernelNames& names,
                        const ReplayCommand& command, const Hardware* hardware, bool alone) {
   const traces::Summary summary = traces::summarize(trace, names);

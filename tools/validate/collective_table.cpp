@@ -87,7 +87,8 @@ class AllReduceTable final : public RowPredictor {
   PublishedRows records_;
 };
 
-/// Output of nccl-tests as a table; GPU and their number stand in the file's name ("v100_AR_GPU8_...").
+/// Output of nccl-tests as a table; GPU and their number stand in the file's name
+/// ("v100_AR_GPU8_...").
 class NcclTestTable final : public RowPredictor {
  public:
   NcclTestTable(const CsvReader& reader, const Hardware& hardware) : reduces_(hardware) {
@@ -127,7 +128,8 @@ class NcclTestTable final : public RowPredictor {
   }
 
  private:
-  /// "p100" may be a card or a module: the module, whose links such tables are about, if there is one.
+  /// "p100" may be a card or a module: the module, whose links such tables are about, if there is
+  /// one.
   static std::string with_nvlink(const std::string& word, const GpuCatalog& gpus) {
     try {
       const GpuSpec& usual = gpus.find(word);

@@ -16,8 +16,9 @@
 namespace tracecast {
 namespace {
 
-/// Samples per second on one GPU, average board power and GPU utilisation of published runs (e2e.csv, components.csv). What a row
-/// is follows from its metric; the job from model, GPU, batch and what the notes say of limit, clocks and optimizer.
+/// Samples per second on one GPU, average board power and GPU utilisation of published runs
+/// (e2e.csv, components.csv). What a row is follows from its metric; the job from model, GPU, batch
+/// and what the notes say of limit, clocks and optimizer.
 class ComponentTable final : public RowPredictor {
  public:
   ComponentTable(const CsvReader& reader, const Hardware& hardware)
@@ -84,7 +85,8 @@ class ComponentTable final : public RowPredictor {
                                       unit == "sequences/s" || unit == "sentences/s");
   }
 
-  /// "real": read and decoded on a host of the GPU's years, or with the CPU that the notes name, as rows of core.csv are.
+  /// "real": read and decoded on a host of the GPU's years, or with the CPU that the notes name, as
+  /// rows of core.csv are.
   void read_input(const RowFields& row, const PublishedProgram& program, PlacedJob& job) const {
     job.data = program.data.empty() ? PlacedJob{}.data : program.data;
     if (!program.data.empty() || row.text_or_empty("dataset") != "real") return;

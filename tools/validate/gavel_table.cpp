@@ -25,7 +25,8 @@ struct KnownProgram {
   std::string unknown;  ///< why there is none
 };
 
-/// What both tables of data/jobs share: training programs by their ids, on GPUs of machines that are not described.
+/// What both tables of data/jobs share: training programs by their ids, on GPUs of machines that
+/// are not described.
 class GavelJobs {
  public:
   GavelJobs(const CsvReader& table, const Hardware& hardware)
@@ -166,7 +167,8 @@ class FastestSteps {
   std::map<std::string, Seconds> steps_;
 };
 
-/// Two training programs on one GPU (jobs/gavel_colocation.csv): the sum of their rates, each over its rate alone.
+/// Two training programs on one GPU (jobs/gavel_colocation.csv): the sum of their rates, each over
+/// its rate alone.
 class GavelColocation final : public RowPredictor {
  public:
   GavelColocation(const CsvReader& table, const Hardware& hardware)

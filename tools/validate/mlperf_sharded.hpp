@@ -8,8 +8,9 @@
 
 namespace tracecast {
 
-/// Rows of published/mlperf.csv whose networks are divided by layers and tensors (GPT-3, Llama): sequences per second, 8-bit
-/// GEMMs where tensor cores have them, the optimizer's states shared, tensor parallelism with sequence parallelism.
+/// Rows of published/mlperf.csv whose networks are divided by layers and tensors (GPT-3, Llama):
+/// sequences per second, 8-bit GEMMs where tensor cores have them, the optimizer's states shared,
+/// tensor parallelism with sequence parallelism.
 class ShardedMlperf {
  public:
   explicit ShardedMlperf(const Hardware& hardware) : hardware_(hardware) {}

@@ -18,8 +18,8 @@
 namespace tracecast {
 namespace {
 
-/// Rows of published/mlperf.csv: steady throughput of training in 16 bits, the input at hand. Networks whose layers and
-/// tensors are divided: mlperf_sharded.hpp.
+/// Rows of published/mlperf.csv: steady throughput of training in 16 bits, the input at hand.
+/// Networks whose layers and tensors are divided: mlperf_sharded.hpp.
 class MlperfTable final : public RowPredictor {
  public:
   MlperfTable(const CsvReader& reader, const Hardware& hardware)

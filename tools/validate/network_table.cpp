@@ -35,7 +35,8 @@ std::string find_loader_in(const std::string& name, const SpecLibrary& specs) {
 
 /// Our memory of a step errs by some percent; a board that lacks more than this cannot have run it.
 constexpr double kMemoryMargin = 1.1;
-/// Boards run above the boost clock of their data sheet while they are cool. Guess: by this at most.
+/// Boards run above the boost clock of their data sheet while they are cool. Guess: by this at
+/// most.
 constexpr double kClockMargin = 1.15;
 
 /// What a board can do with a step at most, by its data sheet.
@@ -69,8 +70,9 @@ struct FigureColumn {
 constexpr std::array<FigureColumn, 3> kFigureColumns = {
     {{"single_stream_p90_ms", true}, {"latency_ms", true}, {"samples_per_s", false}}};
 
-/// Rows of whole networks: samples per second, or the milliseconds of a batch. What columns do not say the source's record
-/// does (hwspecs/published). A configuration that stands in several rows is predicted once.
+/// Rows of whole networks: samples per second, or the milliseconds of a batch. What columns do not
+/// say the source's record does (hwspecs/published). A configuration that stands in several rows is
+/// predicted once.
 class NetworkTable final : public RowPredictor {
  public:
   NetworkTable(const CsvReader& reader, const Hardware& hardware)
@@ -179,7 +181,8 @@ class NetworkTable final : public RowPredictor {
   }
 
  private:
-  /// The figure of the row; the table's first where the row has none, which is said when it is read.
+  /// The figure of the row; the table's first where the row has none, which is said when it is
+  /// read.
   [[nodiscard]] const FigureColumn& figure_of(const RowFields& row) const {
     for (const FigureColumn& figure : kFigureColumns) {
       if (!row.text_or_empty(figure.name).empty()) return figure;

@@ -48,13 +48,15 @@ std::string optimizer_of(std::string_view notes) {
   return find_optimizer(name) ? name : "adam";
 }
 
-/// "column: Mixed precision Inference Latency + XLA", "batch size = 224 & with xla"; not "without xla", "boxlab".
+/// "column: Mixed precision Inference Latency + XLA", "batch size = 224 & with xla"; not "without
+/// xla", "boxlab".
 bool says_xla(std::string_view notes) {
   const std::string words = to_lower(notes);
   return contains(words, "+ xla") || contains(words, "& with xla") || contains(words, "& withxla");
 }
 
-/// Of the notes' "dataset NAME", when the catalog has such a data set: what its samples cost to load is known.
+/// Of the notes' "dataset NAME", when the catalog has such a data set: what its samples cost to
+/// load is known.
 std::optional<std::string> data_set_of(std::string_view notes, const SpecLibrary& specs) {
   constexpr std::string_view kBefore = "dataset ";
   const std::size_t at = notes.find(kBefore);

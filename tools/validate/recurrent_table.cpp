@@ -35,7 +35,8 @@ RecurrentLayer read_layer(const RowFields& row, CellKind cell) {
   return result;
 }
 
-/// Recurrent layers measured alone (data/kernels/rnn.csv): calls of cuDNN, one pass each, and steps of frameworks.
+/// Recurrent layers measured alone (data/kernels/rnn.csv): calls of cuDNN, one pass each, and steps
+/// of frameworks.
 class RecurrentTable final : public RowPredictor {
  public:
   RecurrentTable(const CsvReader& reader, const Hardware& hardware)

@@ -71,7 +71,8 @@ std::string_view basis_of(const std::string& gpu, const Hardware& hardware) {
              : "spec";
 }
 
-/// Iterations of GPTs by Megatron-DeepSpeed on A100s (published/vtrain.csv; its README says what is assumed of it).
+/// Iterations of GPTs by Megatron-DeepSpeed on A100s (published/vtrain.csv; its README says what is
+/// assumed of it).
 class IterationTable final : public RowPredictor {
  public:
   IterationTable(const CsvReader& reader, const Hardware& hardware)

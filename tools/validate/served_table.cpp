@@ -139,7 +139,8 @@ ServedQuestion question_behind(const ServedTableText& table, const RowFields& ro
   return question;
 }
 
-/// A figure of an answer: "ttft_mean", or as a column says it, "ttft_mean_ms". Throws InputError: none of these.
+/// A figure of an answer: "ttft_mean", or as a column says it, "ttft_mean_ms". Throws InputError:
+/// none of these.
 const Interval& served_interval(const ServingReport& report, std::string_view name) {
   const std::array<std::pair<std::string_view, const ServedLatency*>, 4> latencies = {
       {{"ttft", &report.first_ms},

@@ -59,8 +59,8 @@ class TransformerTable final : public RowPredictor {
   }
 
  private:
-  /// PyTorch of the version that the source's record states, today's without one: whether a GEMM's bias is fused. Fused graphs are
-  /// torch.compile's.
+  /// PyTorch of the version that the source's record states, today's without one: whether a GEMM's
+  /// bias is fused. Fused graphs are torch.compile's.
   [[nodiscard]] FrameworkProfile framework_of(const PublishedProgram& program, const GpuSpec& gpu,
                                               bool compiled) const {
     const SoftwareWords words{.version = program.version, .date = ""};

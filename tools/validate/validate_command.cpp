@@ -63,7 +63,8 @@ std::vector<std::string> lacking(const TableKind& kind, const CsvReader& reader)
   return columns;
 }
 
-/// The missing column that one of the table's may be meant for: "batch" for batch_per_gpu. One that the kind has as it is means itself.
+/// The missing column that one of the table's may be meant for: "batch" for batch_per_gpu. One that
+/// the kind has as it is means itself.
 std::optional<std::string> meant_for(const std::string& column, const TableKind& kind,
                                      const std::vector<std::string>& missing) {
   if (std::find(kind.required.begin(), kind.required.end(), column) != kind.required.end())
@@ -74,7 +75,8 @@ std::optional<std::string> meant_for(const std::string& column, const TableKind&
   return meant == missing.end() ? std::nullopt : std::optional(*meant);
 }
 
-/// Says what the header lacks to be the table that it is nearest to: whole networks, unless it has more of another.
+/// Says what the header lacks to be the table that it is nearest to: whole networks, unless it has
+/// more of another.
 [[noreturn]] void refuse_header(const CsvReader& reader, const std::vector<TableKind>& tables) {
   const auto nearness = [&reader](const TableKind& kind) {
     const std::vector<std::string> missing = lacking(kind, reader);
@@ -110,8 +112,9 @@ std::unique_ptr<RowPredictor> recognise(const CsvReader& reader, const Hardware&
   refuse_header(reader, tables);
 }
 
-/// Goes through a table row by row. What is wrong with a row costs that row and no other; what is wrong with the file
-/// from some place on (packed data that ends early, a quote that never closes) costs the file.
+/// Goes through a table row by row. What is wrong with a row costs that row and no other; what is
+/// wrong with the file from some place on (packed data that ends early, a quote that never closes)
+/// costs the file.
 class RowWalk {
  public:
   RowWalk(CsvReader& reader, RowPredictor& predictor) : reader_(reader), predictor_(predictor) {
@@ -149,7 +152,8 @@ class RowWalk {
       return {reason.starts_with(reader_.where()) ? malformed(reason) : skip(reason)};
     }
   }
-  /// Throws InputError when rows were there, and all of them malformed: the table is wrong, not some row.
+  /// Throws InputError when rows were there, and all of them malformed: the table is wrong, not
+  /// some row.
   void check(std::size_t rows) const {
     if (rows == 0 || num_malformed_ < rows) return;
     throw InputError(reader_.file_name(),

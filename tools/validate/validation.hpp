@@ -64,7 +64,8 @@ struct RowResult {
       RowUse::None;  ///< what the predictor knows of it beside the records of published sources
   std::optional<double> plain_roofline{}, three_roofline{};  ///< as ValidatedRow has them
 };
-/// A column that may hold "4.0"; nothing: empty, missing, no whole number, or above 10^9. Throws InputError: not a positive number.
+/// A column that may hold "4.0"; nothing: empty, missing, no whole number, or above 10^9. Throws
+/// InputError: not a positive number.
 [[nodiscard]] inline std::optional<std::int64_t> whole(const RowFields& row,
                                                        std::string_view column) {
   if (row.text_or_empty(column).empty()) return std::nullopt;
@@ -77,7 +78,8 @@ struct RowResult {
   return {.measured = 0, .predicted = {}, .basis = {}, .skipped = std::move(reason)};
 }
 
-/// Columns that say how something was run, whatever the table: a row is asked so, or it is skipped with the reason.
+/// Columns that say how something was run, whatever the table: a row is asked so, or it is skipped
+/// with the reason.
 inline constexpr std::array<std::string_view, 5> kConditionColumns = {
     "image_size", "seq_len", "channels_last", "compiled", "framework_version"};
 
@@ -85,7 +87,8 @@ inline constexpr std::array<std::string_view, 5> kConditionColumns = {
 class RowPredictor {
  public:
   virtual ~RowPredictor() = default;
-  /// Whether rows are asked as this one of kConditionColumns says; of those that are not, rows that state it are skipped.
+  /// Whether rows are asked as this one of kConditionColumns says; of those that are not, rows that
+  /// state it are skipped.
   [[nodiscard]] virtual bool honors(std::string_view) const { return false; }
   [[nodiscard]] virtual std::string_view table() const = 0;  ///< what it is called in reports
   [[nodiscard]] virtual std::string_view unit() const = 0;   ///< of measured and predicted: "us"

@@ -38,7 +38,8 @@ struct Group {
 
 constexpr std::string_view kByUse = "used_for";
 
-/// Rows by what they were used for before: fitted, in view when something was chosen, untouched. Those that are there.
+/// Rows by what they were used for before: fitted, in view when something was chosen, untouched.
+/// Those that are there.
 std::vector<Group> group_by_use(const Validation& validation) {
   std::vector<Group> groups;
   for (const RowUse use : {RowUse::Fit, RowUse::Choice, RowUse::None}) {
@@ -52,7 +53,8 @@ std::vector<Group> group_by_use(const Validation& validation) {
   return groups;
 }
 
-/// By use; then one group per value of every group column that tells rows apart; in the order of the columns, keys sorted.
+/// By use; then one group per value of every group column that tells rows apart; in the order of
+/// the columns, keys sorted.
 std::vector<Group> group(const Validation& validation) {
   std::vector<Group> groups = group_by_use(validation);
   for (std::size_t c = 0; c < validation.group_columns.size(); ++c) {
@@ -86,7 +88,8 @@ std::map<std::string, ErrorStatistics> flagged(const Validation& validation) {
   return statistics;
 }
 
-/// Groups of the column `data` (synthetic, real) when it tells rows apart: what the headline is made of.
+/// Groups of the column `data` (synthetic, real) when it tells rows apart: what the headline is
+/// made of.
 std::vector<Group> by_data(const std::vector<Group>& groups) {
   std::vector<Group> parts;
   for (const Group& g : groups) {
@@ -170,7 +173,8 @@ std::string statistics_line(std::string_view by, std::string_view key, const Err
 std::string error_table(const Validation& v, const ErrorStatistics& all) {
   std::string text = fmt::format("{} {} {:>6} {:>7} {:>7} {:>7} {:>7} {:>7}", fit("errors, %", 10),
                                  fit("", 20), "rows", "mean", "median", "p90", "bias", "in 90%");
-  // Mean errors of two rooflines: greater of arithmetic and compulsory bytes; the same at 0.75 and 0.8, 3 us more.
+  // Mean errors of two rooflines: greater of arithmetic and compulsory bytes; the same at 0.75 and
+  // 0.8, 3 us more.
   if (all.plain_mape) text += fmt::format(" {:>7} {:>7}", "roof", "roof+3");
   text += "\n";
   text += statistics_line("all", "", all);
@@ -185,7 +189,8 @@ std::string error_table(const Validation& v, const ErrorStatistics& all) {
   return text;
 }
 
-/// Why rows were skipped, with their counts; of malformed ones, which say where, the first in the file.
+/// Why rows were skipped, with their counts; of malformed ones, which say where, the first in the
+/// file.
 std::string skipped_text(const Validation& v) {
   constexpr std::size_t kMostMalformed = 10, kMostReasons = 50;
   std::string text;
@@ -317,7 +322,8 @@ std::string validation_json(const Validation& v) {
   head["unit"] = v.unit;
   head["convention"] = v.convention;
   head["only"] = v.selection;
-  // Rows go out one by one: a document of 100,000 rows as one tree would take hundreds of megabytes.
+  // Rows go out one by one: a document of 100,000 rows as one tree would take hundreds of
+  // megabytes.
   std::string text = json_text(head);
   text.erase(text.size() - 2);  // "\n}"
   text += ",\n  \"rows\": [";

@@ -12,8 +12,9 @@ inline constexpr std::size_t kGzipHead = 3;
 /// Whether `head`, the first bytes of a source, begin gzip data.
 [[nodiscard]] bool is_gzip(std::string_view head);
 
-/// What gzip data unpack to, one stream of them or several one after the other; what follows the last is passed over,
-/// as gzip does. Tells the packed source what it unpacks (ByteSource::count_unpacked).
+/// What gzip data unpack to, one stream of them or several one after the other; what follows the
+/// last is passed over, as gzip does. Tells the packed source what it unpacks
+/// (ByteSource::count_unpacked).
 class GzipSource final : public ByteSource {
  public:
   /// `name` stands in errors.

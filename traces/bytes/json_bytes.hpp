@@ -8,8 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
-/// Looking for bytes of JSON, 16 at a time where the processor can. All functions may look at `kSlack` bytes from the
-/// end of what was read on; the first of them has to be zero.
+/// Looking for bytes of JSON, 16 at a time where the processor can. All functions may look at
+/// `kSlack` bytes from the end of what was read on; the first of them has to be zero.
 namespace tracecast::traces::json {
 
 inline constexpr std::size_t kSlack = 32;

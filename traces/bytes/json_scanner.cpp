@@ -79,7 +79,8 @@ void JsonScanner::refuse(std::string_view found, std::string_view expected) cons
   throw InputError(name_ + ", byte " + std::to_string(position()), found, expected);
 }
 
-/// Reads on: bytes from the token (or else from `at_`) on move to the front. False at the end of the source.
+/// Reads on: bytes from the token (or else from `at_`) on move to the front. False at the end of
+/// the source.
 bool JsonScanner::refill() {
   const char* keep = token_ != nullptr ? token_ : at_;
   const auto kept = static_cast<std::size_t>(end_ - keep);
@@ -155,8 +156,8 @@ void JsonScanner::finish_key(std::string_view& key) {
   ++at_;
 }
 
-/// Goes from within a string behind its closing quote; whether it held escapes. Bytes of a longer string that nobody
-/// keeps do not count against its limit.
+/// Goes from within a string behind its closing quote; whether it held escapes. Bytes of a longer
+/// string that nobody keeps do not count against its limit.
 bool JsonScanner::skip_string_rest() {
   bool escaped = false;
   for (;;) {
@@ -240,7 +241,8 @@ std::string_view JsonScanner::raw() {
   return content;
 }
 
-/// Goes behind the container that begins at `at_`; or out of open ones, which wait for `closing`, innermost last.
+/// Goes behind the container that begins at `at_`; or out of open ones, which wait for `closing`,
+/// innermost last.
 void JsonScanner::skip_container(std::string closing) {
   do {
     at_ = json::find_any<'"', '{', '}', '[', ']'>(at_, end_);

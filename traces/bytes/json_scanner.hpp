@@ -12,11 +12,12 @@ namespace tracecast::traces {
 
 enum class JsonKind { Object, Array, String, Number, Literal };
 
-/// JSON of any length, read value by value in the memory of one window (at most 256 KiB, more only for a longer string). The
-/// caller walks the document: what it does not want it skips, at the speed of looking for quotes and brackets.
-/// Numbers are handed out as text, since times with 19 digits do not survive a double. NaN and Infinity are taken for
-/// literals, as Python writes them. Refused with InputError, which names file and byte: what is no JSON, a file that
-/// ends too early, nesting deeper than 256, strings over 16 MiB. Skipped values are checked for balance only.
+/// JSON of any length, read value by value in the memory of one window (at most 256 KiB, more only
+/// for a longer string). The caller walks the document: what it does not want it skips, at the
+/// speed of looking for quotes and brackets. Numbers are handed out as text, since times with 19
+/// digits do not survive a double. NaN and Infinity are taken for literals, as Python writes them.
+/// Refused with InputError, which names file and byte: what is no JSON, a file that ends too early,
+/// nesting deeper than 256, strings over 16 MiB. Skipped values are checked for balance only.
 class JsonScanner {
  public:
   /// `name` stands in errors.
@@ -25,7 +26,8 @@ class JsonScanner {
   /// What comes next; the value is not consumed. Throws InputError at the end.
   JsonKind peek();
   void enter_object();
-  /// Goes to the next member and sets `key` (valid until the next call); false: the object is closed.
+  /// Goes to the next member and sets `key` (valid until the next call); false: the object is
+  /// closed.
   bool next_key(std::string_view& key);
   void enter_array();
   /// Whether the array has another element; false: it is closed.
@@ -34,8 +36,8 @@ class JsonScanner {
   std::string_view text();
   /// The value as it stands in the file, containers too. Valid until the next call.
   std::string_view raw();
-  /// Reads a number without sign or exponent, of at most 3 decimals and up to 2e15, in thousandths: the usual case, at
-  /// once. False: it is something else, or may go on; nothing is consumed then.
+  /// Reads a number without sign or exponent, of at most 3 decimals and up to 2e15, in thousandths:
+  /// the usual case, at once. False: it is something else, or may go on; nothing is consumed then.
   bool take_thousandths(std::int64_t& value);
   /// Likewise a whole number of at most 18 digits.
   bool take_whole(std::int64_t& value);

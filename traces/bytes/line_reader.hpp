@@ -13,7 +13,8 @@ class LineReader {
  public:
   /// `name` stands in errors.
   LineReader(ByteSource& source, std::string name);
-  /// The next line, valid until the next call; false at the end. Throws InputError for a longer line.
+  /// The next line, valid until the next call; false at the end. Throws InputError for a longer
+  /// line.
   bool next(std::string_view& line);
   /// Bytes of the lines that were handed out.
   [[nodiscard]] std::uint64_t position() const { return position_; }

@@ -12,7 +12,8 @@ namespace tracecast::traces {
 class OutputFile::Packer {
  public:
   explicit Packer(NewFile& to) : to_(to) {
-    // 15 + 16: the largest window, framed as gzip. Level 3 is half the time of level 6 and a tenth larger.
+    // 15 + 16: the largest window, framed as gzip. Level 3 is half the time of level 6 and a tenth
+    // larger.
     const int code = ::deflateInit2(&stream_, 3, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY);
     TRACECAST_CHECK(code == Z_OK, "zlib packs");
   }

@@ -11,8 +11,8 @@ namespace tracecast::traces {
 /// Takes bytes in order, in pieces.
 using ByteSink = std::function<void(std::string_view)>;
 
-/// A file made as NewFile makes it, gzip where the name ends in ".gz". All throw InputError when the place cannot be
-/// written; unless `finish` was called, the destructor leaves nothing behind.
+/// A file made as NewFile makes it, gzip where the name ends in ".gz". All throw InputError when
+/// the place cannot be written; unless `finish` was called, the destructor leaves nothing behind.
 class OutputFile {
  public:
   explicit OutputFile(const std::filesystem::path& path);
@@ -30,8 +30,8 @@ class OutputFile {
   std::unique_ptr<Packer> packer_;  ///< of gzip
 };
 
-/// Writes an OutputFile as `fill` gives its bytes, and says how many went out. Throws what `fill` throws, and InputError
-/// as above.
+/// Writes an OutputFile as `fill` gives its bytes, and says how many went out. Throws what `fill`
+/// throws, and InputError as above.
 std::uint64_t write_output_file(const std::filesystem::path& path,
                                 const std::function<void(const ByteSink&)>& fill);
 

@@ -11,8 +11,8 @@ class PeekedSource final : public ByteSource {
  public:
   explicit PeekedSource(ByteSource& source) : source_(source) {}
 
-  /// The first `size` bytes, fewer where the source ends; valid until the next call. Nothing may have been read yet.
-  /// Takes memory as bytes come, not as they are asked for.
+  /// The first `size` bytes, fewer where the source ends; valid until the next call. Nothing may
+  /// have been read yet. Takes memory as bytes come, not as they are asked for.
   std::string_view peek(std::size_t size);
   std::size_t read(char* to, std::size_t size) override;
   void count_unpacked(std::uint64_t bytes) override { source_.count_unpacked(bytes); }

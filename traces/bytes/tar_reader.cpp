@@ -15,8 +15,8 @@ constexpr std::uint64_t kLongestName = 1 << 16;
 constexpr std::uint64_t kLongestExtension = 1 << 20;
 constexpr std::uint64_t kLargestMember = std::uint64_t{1} << 50;
 
-/// The number in a header's field: octal digits, or binary where the first bit is set. Nothing when it is negative, no
-/// number or of no real file.
+/// The number in a header's field: octal digits, or binary where the first bit is set. Nothing when
+/// it is negative, no number or of no real file.
 std::optional<std::uint64_t> number_in(std::string_view field) {
   std::uint64_t value = 0;
   if (static_cast<unsigned char>(field.front()) & 0x80) {

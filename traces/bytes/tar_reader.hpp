@@ -7,14 +7,15 @@
 
 namespace tracecast::traces {
 
-/// The regular files of a tar archive, one after the other: ustar, GNU (long names) and pax (names and sizes in extended
-/// headers). Links are not followed and folders have no content: neither is a member here. A source itself: of the
-/// current member's bytes.
+/// The regular files of a tar archive, one after the other: ustar, GNU (long names) and pax (names
+/// and sizes in extended headers). Links are not followed and folders have no content: neither is a
+/// member here. A source itself: of the current member's bytes.
 class TarReader final : public ByteSource {
  public:
   /// `name` stands in errors.
   TarReader(ByteSource& archive, std::string name);
-  /// Goes to the next regular file; false at the end. Throws InputError when the archive is damaged.
+  /// Goes to the next regular file; false at the end. Throws InputError when the archive is
+  /// damaged.
   bool next();
   /// Path of the current member as the archive has it.
   [[nodiscard]] const std::string& member() const { return member_; }

@@ -140,8 +140,8 @@ bool is_chakra(std::string_view head) {
   };
   std::size_t at = 0;
   while (at < 5 && (byte(at) & 0x80) != 0) ++at;
-  // Metadata begin with their version (field 1) or an attribute (field 2); without either, a node follows at once, which
-  // begins with its id (1), name (2) or type (3).
+  // Metadata begin with their version (field 1) or an attribute (field 2); without either, a node
+  // follows at once, which begins with its id (1), name (2) or type (3).
   const bool is_empty = at == 0 && byte(0) == 0;
   if (!is_empty) return byte(at + 1) == 0x0a || byte(at + 1) == 0x12;
   for (at = 1; at < 6 && (byte(at) & 0x80) != 0;) ++at;

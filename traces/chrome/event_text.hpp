@@ -47,9 +47,10 @@ class EventText {
     text_ += static_cast<char>('0' + rest / 10 % 10);
     text_ += static_cast<char>('0' + rest % 10);
   }
-  /// Begin and length of a slice, microseconds, on a grid of 2^-12 of them (0.24 ns): readers that subtract and add
-  /// doubles then find neighbours and nested slices exactly where they are (speedscope mends what overlaps by a
-  /// rounding error into a pile). Rounded to nanoseconds they are `begin_ns` and `duration_ns`.
+  /// Begin and length of a slice, microseconds, on a grid of 2^-12 of them (0.24 ns): readers that
+  /// subtract and add doubles then find neighbours and nested slices exactly where they are
+  /// (speedscope mends what overlaps by a rounding error into a pile). Rounded to nanoseconds they
+  /// are `begin_ns` and `duration_ns`.
   void exact_span(std::int64_t begin_ns, std::int64_t duration_ns);
   void flush() {
     sink_(text_);

@@ -21,7 +21,8 @@ struct KernelNameInfo {
       tile_n = 0;  ///< output of one thread block of a GEMM; 0 = the name does not say
 };
 
-/// The rules by which kernel names are understood, from a text file (kernel_names/rules.txt says how it is written).
+/// The rules by which kernel names are understood, from a text file (kernel_names/rules.txt says
+/// how it is written).
 class KernelNames {
  public:
   /// Throws InputError, which names the line, when the text is no such table.
@@ -51,7 +52,8 @@ class KernelNames {
   WordFinder finder_;  ///< of all words of the rules, lower case
 };
 
-/// A kernel's name as people write it: without "void", PyTorch's own namespace, template arguments and parameters.
+/// A kernel's name as people write it: without "void", PyTorch's own namespace, template arguments
+/// and parameters.
 [[nodiscard]] std::string short_kernel_name(std::string_view name);
 
 }  // namespace tracecast::traces

@@ -30,7 +30,8 @@ enum class Category : std::uint8_t {
   Unknown,
 };
 
-/// One event of `traceEvents` with the arguments that readers use. Texts are copies: the scanner moves on.
+/// One event of `traceEvents` with the arguments that readers use. Texts are copies: the scanner
+/// moves on.
 struct Event {
   char phase = 0;
   Category category = Category::None;
@@ -57,11 +58,12 @@ struct Event {
   bool lost_correlation = false;  ///< a correlation or External id beyond 32 bits
 };
 
-/// Why an event is of no use whatever else it holds, in words; empty when it is, or when too little of it is known.
+/// Why an event is of no use whatever else it holds, in words; empty when it is, or when too little
+/// of it is known.
 [[nodiscard]] std::string_view find_uselessness(const Event& event);
 
-/// Reads the next value of the scanner, an object, into `event`; the rest of a useless one is skipped. Throws InputError
-/// when it is no JSON object.
+/// Reads the next value of the scanner, an object, into `event`; the rest of a useless one is
+/// skipped. Throws InputError when it is no JSON object.
 void read_event(JsonScanner& json, Event& event);
 
 /// A whole number out of text; decimals are cut. Nothing when there is none, or it is beyond int64.

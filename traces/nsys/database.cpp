@@ -17,7 +17,8 @@ constexpr std::uint64_t kTextPerByte = 2;
 constexpr std::int64_t kMostHeap = std::int64_t{128} << 20;
 constexpr const char* kExpected = "an SQLite export of Nsight Systems";
 
-/// The file as a URI that says: read only, and nobody changes it. So SQLite takes no lock and looks for no log.
+/// The file as a URI that says: read only, and nobody changes it. So SQLite takes no lock and looks
+/// for no log.
 std::string uri_of(const fs::path& path) {
   static constexpr char kDigits[] = "0123456789ABCDEF";
   std::string uri = "file://";
@@ -34,7 +35,8 @@ std::string uri_of(const fs::path& path) {
   return uri + "?mode=ro&immutable=1";
 }
 
-/// The first byte of a log that SQLite keeps beside the file; zero when there is none, or one that was done with.
+/// The first byte of a log that SQLite keeps beside the file; zero when there is none, or one that
+/// was done with.
 char first_byte(const fs::path& path, const char* ending) {
   fs::path log = path;
   log += ending;

@@ -12,16 +12,18 @@
 
 namespace tracecast::traces::nsys {
 
-/// An SQLite file that anyone may have made, opened to be read and nothing else: no lock, no file beside it, no code of
-/// the file's own (views, triggers, virtual tables, functions), and limits that a file of its size never meets when it
-/// is whole:
-///   steps of SQLite's machine  <= 1 million + 16 * bytes of the file   (a row of 16 columns takes 40, in 100 bytes)
-///   text that is handed out    <= 2 * bytes of the file                 (every text stands in the file; UTF-16 may grow)
-///   memory of SQLite           <= 128 MiB; 16 MiB for one value
+/// An SQLite file that anyone may have made, opened to be read and nothing else: no lock, no file
+/// beside it, no code of the file's own (views, triggers, virtual tables, functions), and limits
+/// that a file of its size never meets when it is whole:
+///   steps of SQLite's machine  <= 1 million + 16 * bytes of the file   (a row of 16 columns takes
+///   40, in 100 bytes) text that is handed out    <= 2 * bytes of the file                 (every
+///   text stands in the file; UTF-16 may grow) memory of SQLite           <= 128 MiB; 16 MiB for
+///   one value
 /// so that pages which point in circles end in an error.
 class Database {
  public:
-  /// Throws InputError: unreadable, or with changes beside it (-wal, -journal) that are not merged into it.
+  /// Throws InputError: unreadable, or with changes beside it (-wal, -journal) that are not merged
+  /// into it.
   explicit Database(const std::filesystem::path& path);
   ~Database();
   Database(const Database&) = delete;

@@ -28,8 +28,8 @@ std::uint64_t saturating_multiply(std::uint64_t a, std::uint64_t b) {
              : a * b;
 }
 
-/// Elements of each tensor of "[[32,3],[],[7]]"; nothing when the text holds lists of tensors or is no such text. A tensor
-/// without dims has no elements: scalars and absent inputs are written so.
+/// Elements of each tensor of "[[32,3],[],[7]]"; nothing when the text holds lists of tensors or is
+/// no such text. A tensor without dims has no elements: scalars and absent inputs are written so.
 std::optional<std::vector<std::uint64_t>> elements_of(std::string_view dims) {
   std::vector<std::uint64_t> elements;
   int depth = 0;

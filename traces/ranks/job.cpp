@@ -169,7 +169,8 @@ class RanksBuilder {
     }
   }
 
-  /// Every kernel of a collective waits for every arrival, by way of one task that waits for all of them.
+  /// Every kernel of a collective waits for every arrival, by way of one task that waits for all of
+  /// them.
   void add_joins() {
     ReplayProgram& job = program();
     for (const ReplayCollective& c : build_.job.collectives) {

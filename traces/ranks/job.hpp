@@ -16,14 +16,15 @@ struct RanksBuild {
   std::optional<SingleCollectives> single;   ///< of a single rank with collectives
 };
 
-/// Rebuilds the programs of all traces (build_replay_program) and joins them: a matched collective (match_collectives)
-/// moves data once all its ranks have arrived, for MatchedCollective::moving_ns. Ranks whose clocks could be set begin as far
-/// apart as they were recorded; the rest at the same moment. Shifting all recordings together does not change the job.
+/// Rebuilds the programs of all traces (build_replay_program) and joins them: a matched collective
+/// (match_collectives) moves data once all its ranks have arrived, for
+/// MatchedCollective::moving_ns. Ranks whose clocks could be set begin as far apart as they were
+/// recorded; the rest at the same moment. Shifting all recordings together does not change the job.
 /// Throws InputError as build_replay_program does.
 [[nodiscard]] RanksBuild build_ranks_program(const std::vector<Trace>& traces,
                                              const KernelNames& names);
-/// The same from programs that were rebuilt before, one for each trace: moved to another GPU, say. Joined collectives take their
-/// recorded moving time.
+/// The same from programs that were rebuilt before, one for each trace: moved to another GPU, say.
+/// Joined collectives take their recorded moving time.
 [[nodiscard]] RanksBuild build_ranks_program(const std::vector<Trace>& traces,
                                              const KernelNames& names,
                                              const std::vector<ReplayBuild>& ranks);

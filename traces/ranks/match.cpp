@@ -8,7 +8,8 @@
 namespace tracecast::traces {
 namespace {
 
-/// How many collectives earlier or later a recording may begin than another, and how many of them are looked at.
+/// How many collectives earlier or later a recording may begin than another, and how many of them
+/// are looked at.
 constexpr int kMostShift = 16;
 constexpr std::size_t kMostCompared = 4096;
 /// Common ends that a shifted order must have before it can be preferred.
@@ -210,8 +211,9 @@ class Matcher {
     }
   }
 
-  /// Sets clocks rank by rank, from the first one along groups in common: pairs of ranks in their order, and again from
-  /// the first pair on. Only pairs with one clock set are looked at, so that a chain of ranks costs no square.
+  /// Sets clocks rank by rank, from the first one along groups in common: pairs of ranks in their
+  /// order, and again from the first pair on. Only pairs with one clock set are looked at, so that
+  /// a chain of ranks costs no square.
   void set_clocks() {
     match_.clocks.assign(traces_.size(), {});
     if (traces_.empty()) return;
@@ -244,7 +246,8 @@ class Matcher {
       open.insert(pairs_of[other].begin(), pairs_of[other].end());
     }
   }
-  /// By the differences of common ends, the pair's first less its second. False: no clock can be that far off.
+  /// By the differences of common ends, the pair's first less its second. False: no clock can be
+  /// that far off.
   bool set_clock(std::uint32_t known, std::uint32_t other, bool forward,
                  std::vector<std::int64_t>& differences) {
     const std::int64_t center = median(differences);

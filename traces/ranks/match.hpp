@@ -28,7 +28,8 @@ struct MatchedCollective {
   std::vector<CollectivePart> parts;  ///< by trace
   std::uint32_t last = 0;             ///< part that arrived last
   std::int64_t moving_ns = 0;         ///< from there on: the median over its parts
-  /// All ranks of the group are here. Otherwise the last to arrive may be missing, and waiting is at least what is said.
+  /// All ranks of the group are here. Otherwise the last to arrive may be missing, and waiting is
+  /// at least what is said.
   bool is_complete = false;
 };
 
@@ -48,15 +49,17 @@ struct CollectiveMatch {
   std::map<std::string, Tally, std::less<>> unmatched;
 };
 
-/// Finds which collective kernels of different ranks are the same collective: of the same process group (where none is
-/// recorded: of the same place among the streams with collectives), of the same place in the group's order and of the same
-/// kind and, but for all-to-all, size. Recordings may begin and end at different collectives: the offset in the order
-/// that makes common ends agree best is taken.
+/// Finds which collective kernels of different ranks are the same collective: of the same process
+/// group (where none is recorded: of the same place among the streams with collectives), of the
+/// same place in the group's order and of the same kind and, but for all-to-all, size. Recordings
+/// may begin and end at different collectives: the offset in the order that makes common ends agree
+/// best is taken.
 ///
-/// All ranks leave a collective together, to within microseconds. So the median difference of their ends is what their
-/// clocks differ by; with the clocks set, a rank waits from its begin until the last one begins, and moves data from then
-/// on. Sends and receives end for each pair on its own and are no such mark, nor are they matched in groups of more than two,
-/// since the partner is not recorded.
+/// All ranks leave a collective together, to within microseconds. So the median difference of their
+/// ends is what their clocks differ by; with the clocks set, a rank waits from its begin until the
+/// last one begins, and moves data from then on. Sends and receives end for each pair on its own
+/// and are no such mark, nor are they matched in groups of more than two, since the partner is not
+/// recorded.
 ///
 /// `kernels`: of each trace, as find_collective_kernels gives them. O(kernels).
 [[nodiscard]] CollectiveMatch match_collectives(

@@ -39,9 +39,10 @@ struct CollectiveWaiting {
 };
 [[nodiscard]] CollectiveWaiting sum_waiting(const CollectiveMatch& match);
 
-/// What one rank's recording tells by itself: nothing of when the others came. Collectives of the same kind, size and
-/// group move data for about as long each time, so what one of them takes beyond the quickest is waiting, or links that
-/// others used: at least so much of the time is no moving.
+/// What one rank's recording tells by itself: nothing of when the others came. Collectives of the
+/// same kind, size and group move data for about as long each time, so what one of them takes
+/// beyond the quickest is waiting, or links that others used: at least so much of the time is no
+/// moving.
 struct SingleCollectives {
   Tally kernels;
   Tally compared;  ///< of them, those that have a like one

@@ -5,14 +5,15 @@
 #include "traces/record/record.pb.h"
 #include "traces/trace.hpp"
 
-/// Which column of the file each array of a record is: the one place where memory and file meet. Private to the library.
+/// Which column of the file each array of a record is: the one place where memory and file meet.
+/// Private to the library.
 namespace tracecast::traces::record {
 
 template <class R, class Wanted>
 concept Is = std::same_as<std::remove_const_t<R>, Wanted>;
 
-/// Calls `f(field, array)` for every array of `r` but a node's dependencies, which are two columns of their own lengths.
-/// A `Span` is two columns, BEGIN and DURATION.
+/// Calls `f(field, array)` for every array of `r` but a node's dependencies, which are two columns
+/// of their own lengths. A `Span` is two columns, BEGIN and DURATION.
 template <Is<Kernels> R, class F>
 void for_each_column(R& r, F&& f) {
   f(BEGIN, r.span), f(NAME, r.name), f(STREAM, r.stream), f(GEOMETRY, r.geometry);

@@ -10,8 +10,8 @@
 
 namespace tracecast::traces::record {
 
-/// Fills a Trace from blocks in the order of the file, checking every value: nothing refers to what is not there, times
-/// stay within bounds. Private to the folder.
+/// Fills a Trace from blocks in the order of the file, checking every value: nothing refers to what
+/// is not there, times stay within bounds. Private to the folder.
 class TraceFiller {
  public:
   explicit TraceFiller(Trace& trace) : trace_(trace), builder_(trace) {}

@@ -7,9 +7,10 @@
 
 namespace tracecast::traces {
 
-/// Writes recordings in our own form (record.proto), piece by piece: memory for one block, for the texts written so far
-/// and some 50 bytes for every ten thousand records. The order of calls: for each trace `begin`, `append` as often as
-/// wanted, `end`; then `finish`. A file without `finish` is refused by the reader.
+/// Writes recordings in our own form (record.proto), piece by piece: memory for one block, for the
+/// texts written so far and some 50 bytes for every ten thousand records. The order of calls: for
+/// each trace `begin`, `append` as often as wanted, `end`; then `finish`. A file without `finish`
+/// is refused by the reader.
 class RecordWriter {
  public:
   /// `sink` takes the file's bytes in order, in pieces.
@@ -20,9 +21,9 @@ class RecordWriter {
 
   /// A new trace: where it comes from, its rank, its devices.
   void begin(const Trace& trace);
-  /// All records that `trace` holds now. Whoever records for long appends, empties the arrays of records and goes on;
-  /// texts, streams, threads and geometries stay where they are. Collectives name kernels by their place among all that
-  /// were appended.
+  /// All records that `trace` holds now. Whoever records for long appends, empties the arrays of
+  /// records and goes on; texts, streams, threads and geometries stay where they are. Collectives
+  /// name kernels by their place among all that were appended.
   void append(const Trace& trace);
   /// The trace is complete: what was left out of it.
   void end(const Trace& trace);

@@ -60,7 +60,8 @@ GpuWorks::GpuWorks(const Trace& trace, const KernelNames& names) {
   for (Launches& list : by_thread_) std::sort(list.begin(), list.end());
 }
 
-/// Trims rounding and finds what each piece of work follows: the last work of its stream to end before it begins.
+/// Trims rounding and finds what each piece of work follows: the last work of its stream to end
+/// before it begins.
 void GpuWorks::chain_streams(std::size_t num_streams) {
   std::vector<std::uint32_t> last(num_streams, kNone);   // by stream: the last to end
   std::vector<std::uint32_t> ended(num_streams, kNone);  // what `last` follows

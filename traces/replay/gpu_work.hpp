@@ -38,8 +38,8 @@ struct GpuWorks {
     const GpuWork& w = all[work];
     return w.call == kNone ? w.span.begin_ns : trace.calls.span[w.call].begin_ns;
   }
-  /// The last work launched before `at_ns` into a stream; the first one launched at or after it; by a thread the last
-  /// one before and the first after. kNone: there is none.
+  /// The last work launched before `at_ns` into a stream; the first one launched at or after it; by
+  /// a thread the last one before and the first after. kNone: there is none.
   [[nodiscard]] std::uint32_t last_in_stream(StreamId stream, std::int64_t at_ns) const;
   [[nodiscard]] std::uint32_t first_in_stream(StreamId stream, std::int64_t at_ns) const;
   [[nodiscard]] std::uint32_t last_by_thread(ThreadId thread, std::int64_t at_ns) const;

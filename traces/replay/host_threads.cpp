@@ -14,7 +14,8 @@ using Kind = HostEvent::Kind;
 bool is_step(std::string_view name) { return name.starts_with("ProfilerStep"); }
 bool is_loader(std::string_view name) { return name.find("DataLoader") != std::string_view::npos; }
 
-/// Calls and step marks by thread, sorted: at one moment ends of steps, begins of steps, calls; outer before inner.
+/// Calls and step marks by thread, sorted: at one moment ends of steps, begins of steps, calls;
+/// outer before inner.
 std::vector<std::vector<HostEvent>> events_by_thread(const Trace& trace) {
   std::vector<std::vector<HostEvent>> threads(trace.threads.size());
   for (std::uint32_t i = 0; i < trace.calls.size(); ++i) {
@@ -77,7 +78,8 @@ std::map<std::uint32_t, std::vector<Span>> loading_by_thread(const Trace& trace)
 
 using Place = std::pair<std::uint32_t, std::uint32_t>;  // (thread, event)
 
-/// The calls of all threads that take turns, found by time in O(log calls) however many threads there are.
+/// The calls of all threads that take turns, found by time in O(log calls) however many threads
+/// there are.
 class Turns {
  public:
   Turns(const HostThreads& host, const std::vector<bool>& takes_turns) {
@@ -98,8 +100,8 @@ class Turns {
       latest_[node] = std::max(latest_[2 * node], latest_[2 * node + 1]);
   }
 
-  /// The last call of a thread other than this one wholly within (from, to); of those that end together that of the
-  /// last thread.
+  /// The last call of a thread other than this one wholly within (from, to); of those that end
+  /// together that of the last thread.
   [[nodiscard]] std::optional<Place> last_within(std::uint32_t thread, std::int64_t from_ns,
                                                  std::int64_t to_ns) const {
     const auto behind = [this](std::int64_t end_ns, Place place) {
@@ -124,7 +126,8 @@ class Turns {
     Place place;
   };
 
-  /// Of the first `count` calls the last to begin at `from_ns` or later: its place plus 1; 0 = there is none.
+  /// Of the first `count` calls the last to begin at `from_ns` or later: its place plus 1; 0 =
+  /// there is none.
   [[nodiscard]] std::size_t last_from(std::size_t count, std::int64_t from_ns) const {
     // Up from the right edge through subtrees wholly within, then down the last that holds one.
     for (std::size_t node = leaves_ + count; node > 1; node /= 2) {

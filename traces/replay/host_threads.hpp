@@ -26,8 +26,9 @@ struct HostThreads {
   std::uint64_t handoffs = 0;
 };
 
-/// The calls of every thread in order, with the thread's own work between them. Calls within a call belong to it.
-/// Threads marked in `takes_turns` hand over to each other; the work before their first event counts from `begin_ns`.
+/// The calls of every thread in order, with the thread's own work between them. Calls within a call
+/// belong to it. Threads marked in `takes_turns` hand over to each other; the work before their
+/// first event counts from `begin_ns`.
 [[nodiscard]] HostThreads find_host_threads(const Trace& trace,
                                             const std::vector<bool>& takes_turns,
                                             std::int64_t begin_ns);

@@ -87,7 +87,8 @@ class QueueFinder {
     return std::max(usual.second, 1U);
   }
 
-  /// Work that ends during or after the call of a launch that found room is no reason: streams overtake each other.
+  /// Work that ends during or after the call of a launch that found room is no reason: streams
+  /// overtake each other.
   void find_room(LaunchQueue& queue, const std::vector<std::uint32_t>& before) const {
     for (std::uint32_t i = queue.depth; i < queue.launches.size(); ++i) {
       QueuedLaunch& launch = queue.launches[i];

@@ -219,7 +219,8 @@ class ProgramBuilder {
         const std::uint32_t step = step_of(event);
         const bool begins_round = step != StepWindow::kNoStep && round.first == kNone;
         round.is_handed |= begins_round && event.after && is_in_round(*event.after);
-        // What leads to the round's first event from the last one is reported by the join of rounds.
+        // What leads to the round's first event from the last one is reported by the join of
+        // rounds.
         step_ = begins_round && !round.is_handed ? StepWindow::kNoStep : step;
         const std::uint32_t first =
             follow({ReplayWork::HostWork, KernelClass::Other, track, 0, event.host_ns, 0});
@@ -281,8 +282,8 @@ class ProgramBuilder {
     return at != waits_.host.end() && at->call == call ? &*at : nullptr;
   }
 
-  /// The call takes its own time; it returns a lag after what it waits for, when that ends later than it begins. One that did
-  /// not wait would return its own time later.
+  /// The call takes its own time; it returns a lag after what it waits for, when that ends later
+  /// than it begins. One that did not wait would return its own time later.
   template <class Follow>
   void add_wait(const HostWait& wait, const HostEvent& event, std::int64_t least_ns,
                 std::uint32_t call_task, const Follow& follow) {
@@ -306,7 +307,8 @@ class ProgramBuilder {
     const GpuWork& work = works_.all[index];
     if (work.call != kNone) {
       const CallTasks& call = calls_[host_.outer[work.call]];
-      // A call that takes this long does something else first: loads code, waits for room in the queue.
+      // A call that takes this long does something else first: loads code, waits for room in the
+      // queue.
       const bool at_end = call.done_ns - call.reached_ns > kLateNs && !call.waits &&
                           call.done_ns <= work.span.begin_ns;
       if (call.reached != kNone) {
@@ -405,8 +407,8 @@ class ProgramBuilder {
     }
   }
 
-  /// What the first tasks of a round wait for in the one before: threads and streams go on where they were, and who waited
-  /// for work of before the steps waits for the last one of its stream.
+  /// What the first tasks of a round wait for in the one before: threads and streams go on where
+  /// they were, and who waited for work of before the steps waits for the last one of its stream.
   void join_rounds() {
     std::vector<ReplayDependency>& joins = build_.program.round.on_last_round;
     for (const ThreadRound& round : rounds_) {

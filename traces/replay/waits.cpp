@@ -19,7 +19,8 @@ constexpr std::int64_t kRoundingNs = 1000;
 /// Copies from pageable memory of so many bytes return at once.
 constexpr std::uint64_t kLeastStagedBytes = 64 * 1024;
 
-/// Freeing memory of the device waits for it; with a suffix of the interface's version ("cuMemFree_v2") too.
+/// Freeing memory of the device waits for it; with a suffix of the interface's version
+/// ("cuMemFree_v2") too.
 bool is_free(std::string_view name) {
   for (const std::string_view free : {"cudaFree", "hipFree", "cuMemFree"}) {
     if (name == free || (name.starts_with(free) && name.substr(free.size()).starts_with("_v")))
@@ -154,8 +155,8 @@ class WaitFinder {
     }
   }
 
-  /// The last work of a stream launched before `at_ns` and ended when `waiter` begins: the event may have been recorded
-  /// before later launches.
+  /// The last work of a stream launched before `at_ns` and ended when `waiter` begins: the event
+  /// may have been recorded before later launches.
   [[nodiscard]] std::uint32_t ended_in_stream(StreamId stream, std::int64_t at_ns,
                                               std::uint32_t waiter) const {
     std::uint32_t work = works_.last_in_stream(stream, at_ns);
@@ -176,7 +177,8 @@ class WaitFinder {
     return kNoWork;
   }
 
-  /// A copy that its call moves through a buffer of the driver's, and that has not ended when the call has.
+  /// A copy that its call moves through a buffer of the driver's, and that has not ended when the
+  /// call has.
   static bool is_staged(const GpuWork& copy, const Span& call) {
     return copy.work == ReplayWork::Copy && copy.copy == CopyKind::HostToDevice &&
            copy.memory == HostMemory::Pageable && copy.bytes > kLeastStagedBytes &&

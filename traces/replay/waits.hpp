@@ -23,16 +23,20 @@ struct Waits {
   std::vector<HostWait> host;       ///< sorted by call
 };
 
-/// Who waited for whom, from the profiler's records of synchronisation (Syncs) where it made any; else from the calls:
-/// - cudaStreamWaitEvent before the thread's next launch, into another stream than its last one: that work waits for
-///   the last launch. Into the same stream: it waits for the last work of every other stream. Where that ends too late:
-///   for the last before it that does not, since the event may be older.
-/// - cudaStreamSynchronize: the thread's last launch. cudaDeviceSynchronize and cudaFree: all streams.
+/// Who waited for whom, from the profiler's records of synchronisation (Syncs) where it made any;
+/// else from the calls:
+/// - cudaStreamWaitEvent before the thread's next launch, into another stream than its last one:
+/// that work waits for
+///   the last launch. Into the same stream: it waits for the last work of every other stream. Where
+///   that ends too late: for the last before it that does not, since the event may be older.
+/// - cudaStreamSynchronize: the thread's last launch. cudaDeviceSynchronize and cudaFree: all
+/// streams.
 ///   cudaEventSynchronize: the last work to end during the call.
 /// - copies whose call holds the host until they are done: those that end before their call does.
-/// - copies from pageable memory whose call puts them through a buffer of the driver's and returns when the last part is in
-///   there: those of more than 64 KB that begin before their call ends. They wait for the work before them in their stream.
-///   Source: CUDA Runtime API, "API synchronization behavior".
+/// - copies from pageable memory whose call puts them through a buffer of the driver's and returns
+/// when the last part is in
+///   there: those of more than 64 KB that begin before their call ends. They wait for the work
+///   before them in their stream. Source: CUDA Runtime API, "API synchronization behavior".
 /// Awaited work that ends after what was to wait for it is dropped and counted in `account`.
 [[nodiscard]] Waits find_waits(const Trace& trace, const GpuWorks& works, ReplayAccount& account);
 

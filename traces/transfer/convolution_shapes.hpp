@@ -27,11 +27,12 @@ struct ConvolutionCall {
   std::vector<Pass> passes;
 };
 
-/// Shapes of the convolutions of a trace. Profilers write what went into an operator, not its result, strides or padding
-/// (unless "Concrete Inputs" were asked for). The result's size is the next operator's input on that thread, of the same
-/// images and with the filters as channels. Stride and padding are the ones that give this size: of the nearest ratio and
-/// the padding that keeps the image's size first. A gradient operator says what it gets; the rest is that of the forward
-/// convolution with the same sizes.
+/// Shapes of the convolutions of a trace. Profilers write what went into an operator, not its
+/// result, strides or padding (unless "Concrete Inputs" were asked for). The result's size is the
+/// next operator's input on that thread, of the same images and with the filters as channels.
+/// Stride and padding are the ones that give this size: of the nearest ratio and the padding that
+/// keeps the image's size first. A gradient operator says what it gets; the rest is that of the
+/// forward convolution with the same sizes.
 class ConvolutionShapes {
  public:
   ConvolutionShapes(const Trace& trace, InputShapes& inputs);

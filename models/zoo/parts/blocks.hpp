@@ -17,7 +17,8 @@ namespace tracecast::zoo_builders {
                    .right = kernel_w / 2}};
 }
 
-/// Convolution (a bias before a batch norm is rare), batch norm, ReLU in place; named NAME.conv, NAME.bn, NAME.relu.
+/// Convolution (a bias before a batch norm is rare), batch norm, ReLU in place; named NAME.conv,
+/// NAME.bn, NAME.relu.
 inline TensorId conv_bn_relu(GraphBuilder& b, const std::string& name, TensorId x,
                              std::int64_t channels, const Window& window, std::int64_t groups = 1,
                              bool with_bias = false) {
@@ -33,14 +34,16 @@ inline TensorId conv_relu(GraphBuilder& b, const std::string& name, TensorId x,
   return b.activation(name + ".relu", x, "relu", true);
 }
 
-/// torchvision.ops.stochastic_depth by rows: whole samples are dropped when training, numbers drawn for them in each pass.
+/// torchvision.ops.stochastic_depth by rows: whole samples are dropped when training, numbers drawn
+/// for them in each pass.
 inline TensorId stochastic_depth(GraphBuilder& b, const std::string& name, TensorId x) {
   TensorId kept = b.buffer(name + ".kept", {b.shape(x)[0], 1, 1, 1});
   kept = b.activation(name + ".bernoulli", kept, "bernoulli");
   return b.mul(name + ".stochastic_depth", x, b.activation(name + ".survival", kept, "div"));
 }
 
-/// The same tensor by so many views, as code that turns axes one by one makes them: ops of the host alone.
+/// The same tensor by so many views, as code that turns axes one by one makes them: ops of the host
+/// alone.
 inline TensorId viewed(GraphBuilder& b, const std::string& name, TensorId x, int views) {
   for (int i = 0; i < views; ++i) {
     x = b.reshape(name + ".view_" + std::to_string(i), x, b.shape(x));
@@ -53,7 +56,8 @@ struct HiddenNames {
   const char *gemm, *relu, *dropout;
 };
 
-/// Linear layer, ReLU in place and, when training, dropout: what classifiers of the older networks end in.
+/// Linear layer, ReLU in place and, when training, dropout: what classifiers of the older networks
+/// end in.
 inline TensorId hidden_layer(GraphBuilder& b, const HiddenNames& names, TensorId x,
                              std::int64_t features, bool training) {
   x = b.linear_layer(names.gemm, x, features, true);
@@ -68,7 +72,8 @@ struct Step {
   Window window;
 };
 
-/// The steps one after the other, each a convolution with batch norm and ReLU; names are NAME + step.
+/// The steps one after the other, each a convolution with batch norm and ReLU; names are NAME +
+/// step.
 inline TensorId chain(GraphBuilder& b, const std::string& name, TensorId x,
                       std::initializer_list<Step> steps) {
   for (const Step& step : steps) {

@@ -7,7 +7,8 @@
 #include "models/language/layout.hpp"
 #include "models/zoo/parts/family.hpp"
 
-/// Entries of networks that models/language describes: the family's file states the layers, all else follows.
+/// Entries of networks that models/language describes: the family's file states the layers, all
+/// else follows.
 namespace tracecast::zoo_builders {
 
 /// What `family` makes of one of its layouts, for texts of `context` tokens.
@@ -32,8 +33,9 @@ struct LanguageTitle {
   std::vector<std::string_view> aliases{};
 };
 
-/// An entry of sequences, `tokens` long as a rule. `context`: what the configuration says that was published with the weights
-/// (max_position_embeddings of config.json); where releases under one name differ, the longest.
+/// An entry of sequences, `tokens` long as a rule. `context`: what the configuration says that was
+/// published with the weights (max_position_embeddings of config.json); where releases under one
+/// name differ, the longest.
 template <auto family, auto layout, std::int64_t context>
 [[nodiscard]] ZooEntry language_entry(LanguageTitle title, Published parameters,
                                       std::int64_t tokens) {

@@ -12,8 +12,8 @@
 namespace tracecast {
 namespace {
 
-/// Lower case, without what stands between letters and digits: "ResNet-50_v1.5" and "resnet50_v1.5" are one name. Between
-/// two digits any of it is a point: "regnet_x_1_6gf" is 1.6, not 16.
+/// Lower case, without what stands between letters and digits: "ResNet-50_v1.5" and "resnet50_v1.5"
+/// are one name. Between two digits any of it is a point: "regnet_x_1_6gf" is 1.6, not 16.
 std::string plain(std::string_view name) {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   std::string text;

@@ -18,9 +18,10 @@ struct NetworkWord {
       stored{};  ///< how the weights are stored ("-FP8"), a word of --precision; empty: not said
 };
 
-/// Reads a name: an id or alias of the zoo, or a spelling of hwspecs/name, whatever its case, '-', '_' and blanks, which between two
-/// digits are a point; then the same where letters and digits alone mean one network; then without what may follow a name ("_seq384", "-Instruct"); then behind its publisher ("meta-llama/Llama-3.1-8B").
-/// Nothing: it names none.
+/// Reads a name: an id or alias of the zoo, or a spelling of hwspecs/name, whatever its case, '-',
+/// '_' and blanks, which between two digits are a point; then the same where letters and digits
+/// alone mean one network; then without what may follow a name ("_seq384", "-Instruct"); then
+/// behind its publisher ("meta-llama/Llama-3.1-8B"). Nothing: it names none.
 [[nodiscard]] std::optional<NetworkWord> read_network_word(std::string_view name);
 
 /// Every spelling of hwspecs/name of one network.

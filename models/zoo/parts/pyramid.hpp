@@ -13,8 +13,8 @@ struct FrozenResNetLayout {
   std::int64_t groups = 1, group_width = 64;
 };
 
-/// The four stages' results of a ResNet-50 whose batch norms are constant: a GEMM and a sum per channel. When
-/// training, the stem and the first stage do not.
+/// The four stages' results of a ResNet-50 whose batch norms are constant: a GEMM and a sum per
+/// channel. When training, the stem and the first stage do not.
 [[nodiscard]] std::vector<TensorId> frozen_resnet(GraphBuilder& b, TensorId images, bool training,
                                                   const FrozenResNetLayout& layout);
 

@@ -46,8 +46,9 @@ TensorId residual_block(GraphBuilder& b, const std::string& name, TensorId x,
   return b.activation(name + ".relu", y, "relu", true);
 }
 
-/// Adds one residual block with the batch norms and ReLUs before the convolutions. The first block of the network
-/// has none before it (the stem has just done that); the first of a later stage shares them with its shortcut.
+/// Adds one residual block with the batch norms and ReLUs before the convolutions. The first block
+/// of the network has none before it (the stem has just done that); the first of a later stage
+/// shares them with its shortcut.
 TensorId pre_activation_block(GraphBuilder& b, const std::string& name, TensorId x,
                               const Stage& stage, bool is_first, bool starts_stage) {
   const auto norm_relu = [&](const char* index, TensorId in) {

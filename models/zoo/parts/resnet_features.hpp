@@ -18,8 +18,8 @@ struct ResNetLayout {
   bool pre_activation = false;  ///< norm and ReLU before the convolutions; bottleneck blocks only
   bool small_images = false;    ///< stem of one 3x3 without stride or pooling, as for CIFAR
   bool pools_up = false;  ///< windows that may reach beyond the image, and no padding, as in Caffe
-  /// The last two stages keep the image's size: instead, the cells of their 3x3s lie 2 and 4 apart, in each stage's first
-  /// block as in the stage before.
+  /// The last two stages keep the image's size: instead, the cells of their 3x3s lie 2 and 4 apart,
+  /// in each stage's first block as in the stage before.
   bool dilated = false;
 };
 

@@ -34,15 +34,17 @@ struct SampledHop {
   std::vector<std::int64_t> edges;  ///< by relation
 };
 
-/// In-neighbours that a node draws of one relation: min(degree, fan_out), expected. Prior: degrees are spread geometrically about their
-/// mean m, P(degree >= k) = q^k, q = m / (1 + m); of a node that was reached along one of its edges, in proportion to its degree,
-/// P(degree >= k) = q^(k - 1) (1 + (k - 1) (1 - q)).
+/// In-neighbours that a node draws of one relation: min(degree, fan_out), expected. Prior: degrees
+/// are spread geometrically about their mean m, P(degree >= k) = q^k, q = m / (1 + m); of a node
+/// that was reached along one of its edges, in proportion to its degree, P(degree >= k) = q^(k - 1)
+/// (1 + (k - 1) (1 - q)).
 [[nodiscard]] double drawn_neighbours(double mean_degree, std::int64_t fan_out,
                                       bool reached_along_edge);
 
-/// The subgraph of a step, from the seeds outwards, expected: every node that is there draws up to `fan_out[hop]` in-neighbours of every
-/// relation, without replacement. Nodes are drawn in proportion to their degree, so that of D draws among N nodes with
-/// geometrically spread degrees N D / (N + D) are different ones (prior: neighbours of neighbours are no more likely the same).
+/// The subgraph of a step, from the seeds outwards, expected: every node that is there draws up to
+/// `fan_out[hop]` in-neighbours of every relation, without replacement. Nodes are drawn in
+/// proportion to their degree, so that of D draws among N nodes with geometrically spread degrees N
+/// D / (N + D) are different ones (prior: neighbours of neighbours are no more likely the same).
 [[nodiscard]] std::vector<SampledHop> sample_hops(const GraphData& data, std::size_t seed_type,
                                                   std::int64_t seeds,
                                                   std::span<const std::int64_t> fan_out);

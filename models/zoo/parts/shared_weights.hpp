@@ -8,8 +8,8 @@
 
 namespace tracecast::zoo_builders {
 
-/// Weights of a network that runs several times in one step: created by the first run, in order, and read again by
-/// the others.
+/// Weights of a network that runs several times in one step: created by the first run, in order,
+/// and read again by the others.
 class SharedWeights {
  public:
   explicit SharedWeights(std::string name) : name_(std::move(name)) {}

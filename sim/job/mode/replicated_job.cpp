@@ -24,7 +24,8 @@ double computing_share(const ReplicatedTimeline& run) {
 
 /// The driver holds averages of power, so kernels may take what waiting leaves of a limit:
 ///   active-idle + (limit - active-idle) / computing
-/// Guess: it averages over a step or more, and a collective's kernel that spins draws no more than an active-idle board.
+/// Guess: it averages over a step or more, and a collective's kernel that spins draws no more than
+/// an active-idle board.
 Watts power_budget(Watts limit, const GpuSpec& gpu, double computing, const CostProfile& profile) {
   const Watts active_idle = cost::waiting_power(gpu, profile);
   return active_idle + (limit - active_idle) / computing;
@@ -47,7 +48,8 @@ Bytes input_bytes(const ResolvedJob& job) {
   return Bytes(4 * elements);
 }
 
-/// `fed`: one GPU with its part of the batch. One thread copies to all GPUs from pageable memory, one after the other.
+/// `fed`: one GPU with its part of the batch. One thread copies to all GPUs from pageable memory,
+/// one after the other.
 Feeding feeding_of(const ResolvedJob& replica, const ResolvedJob& whole, const Prediction& fed,
                    double gpus) {
   Feeding feeding;

@@ -9,7 +9,8 @@
 
 namespace tracecast {
 
-/// A job that one process runs on all GPUs of a box, its kernels on each of them (sim/parallel/replicas).
+/// A job that one process runs on all GPUs of a box, its kernels on each of them
+/// (sim/parallel/replicas).
 struct ReplicatedRun {
   ReplicatedTimeline timeline;                    ///< with several micro-batches, of the last one
   std::optional<ReplicatedTimeline> micro_batch;  ///< of each before it
@@ -27,7 +28,8 @@ struct ReplicatedOptions {
   bool fold = true;
 };
 
-/// `job`: with the batch of one GPU. The loader feeds the process as its machine's CPUs allow. Throws InputError: GPUs of several nodes, or none but one.
+/// `job`: with the batch of one GPU. The loader feeds the process as its machine's CPUs allow.
+/// Throws InputError: GPUs of several nodes, or none but one.
 [[nodiscard]] ReplicatedRun run_replicated_job(const ResolvedJob& job,
                                                const StrategyProfile& strategy,
                                                const Fabric& fabric, const Hardware& hardware,

@@ -14,8 +14,8 @@
 namespace tracecast {
 namespace {
 
-/// Standard deviation of ln(measured / predicted) of what the channel takes. Guess: channels are fitted to ratios of a
-/// single study.
+/// Standard deviation of ln(measured / predicted) of what the channel takes. Guess: channels are
+/// fitted to ratios of a single study.
 constexpr double kChannelLogSd = 0.35;
 
 /// Share of a GPU's memory bandwidth that updates reach. Guess: what elementwise kernels do.

@@ -24,8 +24,9 @@ struct ServerPrediction {
   double efficiency = 1;              ///< throughput over that of the workers each alone
 };
 
-/// The nodes of the fabric are `servers` servers, then workers: each of their GPUs has a batch of the job's. Throws
-/// InputError: no node left for workers, several kinds of GPU, a phase without updates, an unknown channel.
+/// The nodes of the fabric are `servers` servers, then workers: each of their GPUs has a batch of
+/// the job's. Throws InputError: no node left for workers, several kinds of GPU, a phase without
+/// updates, an unknown channel.
 [[nodiscard]] ServerPrediction predict_with_servers(const ResolvedJob& job,
                                                     const Hardware& hardware, Fabric fabric,
                                                     const ParameterServers& options);

@@ -28,7 +28,8 @@ namespace {
 
 constexpr std::uint64_t kMostConfig = std::uint64_t{16} << 20;
 constexpr std::int64_t kMostTokens = 1 << 24;  ///< of a prompt or an answer
-/// Requests at once, and of a simulation; the latest arrival in seconds: the clock of microseconds goes on to ninety times that.
+/// Requests at once, and of a simulation; the latest arrival in seconds: the clock of microseconds
+/// goes on to ninety times that.
 constexpr std::int64_t kMostInFlight = 1'000'000;
 constexpr std::uint64_t kMostRequests = 1'000'000'000;
 constexpr double kLatestArrival = 1e11;
@@ -69,7 +70,8 @@ ServedFormats formats_of(const ServingJob& job) {
                    describe_choices(job.precision, words));
 }
 
-/// What `--precision` leaves out of how the configuration says that weights are stored; none: nothing.
+/// What `--precision` leaves out of how the configuration says that weights are stored; none:
+/// nothing.
 std::string precision_note(const ServingJob& job) {
   if (to_lower(job.precision) != "bf16") return {};
   const bool is_file = is_network_path(job.network);
@@ -119,7 +121,8 @@ void check_length(const LanguageNetwork& network, std::int64_t input, std::int64
                      fmt::format("at most the network's context of {}", network.context));
 }
 
-/// Texts of up to `tokens`, whatever the configuration says, as engines allow for positions that are computed.
+/// Texts of up to `tokens`, whatever the configuration says, as engines allow for positions that
+/// are computed.
 void use_context(std::int64_t tokens, LanguageNetwork& network,
                  std::vector<std::string>& assumptions) {
   if (tokens < 1) throw InputError("--context", std::to_string(tokens), "1 token or more");
@@ -188,7 +191,8 @@ ServedFormats Served::State::formats_on(const GpuSpec& gpu) {
     formats.experts = ExpertFormat::Fp4WeightsFp8;
     assumptions.emplace_back("activations of mxfp4 experts in mxfp8, which this board multiplies");
   }
-  // Engines keep what a board cannot multiply and widen it (vLLM, quantization/utils/marlin_utils_fp8.py: "weight-only FP8").
+  // Engines keep what a board cannot multiply and widen it (vLLM,
+  // quantization/utils/marlin_utils_fp8.py: "weight-only FP8").
   const GemmFormat asked = formats.gemms;
   const bool is_fp4 = asked == GemmFormat::Fp4;
   if ((is_fp4 || asked == GemmFormat::Fp8 || asked == GemmFormat::Fp8Block) &&
@@ -430,7 +434,8 @@ serve::RunResult Served::State::simulate(const ServingLoad& load, double factor,
   const serve::Pool pool = pool_of(main, memory_of(main, longest), factor);
   if (!load.disaggregate.empty()) {
     run.prefill = pool_of(prefill, memory_of(prefill, longest), factor);
-    // A rank sends its share of the cache to its twin over the nearest network port, else over PCIe.
+    // A rank sends its share of the cache to its twin over the nearest network port, else over
+    // PCIe.
     const ServedCache cache = served_cache(main.served);
     run.transfer_seconds_per_token =
         (cache.token + cache.window_token).in_bytes() / host_bytes_per_s();

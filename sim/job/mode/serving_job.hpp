@@ -23,7 +23,8 @@ struct ServingJob {
   std::optional<std::int64_t>
       graph_tokens{};  ///< steps with prompts of up to so many tokens run in graphs
   std::optional<double> memory_share{};
-  /// Most tokens of a request, input and output; else those of the network's published configuration (an engine's max_model_len).
+  /// Most tokens of a request, input and output; else those of the network's published
+  /// configuration (an engine's max_model_len).
   std::optional<std::int64_t> context{};
   std::string router = "round_robin";  ///< or least_loaded, prefix_aware, prefix
   std::string preemption =
@@ -52,11 +53,13 @@ struct ServingLoad {
   std::string disaggregate{};
 };
 
-/// Requests that show what so many in flight meet: twenty rounds of them and a thousand at least, but no more than 400,000 where those
-/// are one round. Fewer are mostly the start, when all prompts stand in one queue.
+/// Requests that show what so many in flight meet: twenty rounds of them and a thousand at least,
+/// but no more than 400,000 where those are one round. Fewer are mostly the start, when all prompts
+/// stand in one queue.
 [[nodiscard]] std::uint64_t steady_requests(std::int64_t in_flight);
 
-/// A latency in ms: value and interval of the cost model, and half the 90 % confidence interval of the simulated figure.
+/// A latency in ms: value and interval of the cost model, and half the 90 % confidence interval of
+/// the simulated figure.
 struct ServedFigure {
   Interval interval;
   double half_width = 0;
@@ -86,7 +89,8 @@ struct ServingReport {
   double log_sd = 0;
   double frontend_ms = 0;  ///< in times to the first token and to the end of simulated loads
   std::string limited_by;
-  /// Requests a second that are completed at most, where more come: latencies are those of the requests simulated and grow on.
+  /// Requests a second that are completed at most, where more come: latencies are those of the
+  /// requests simulated and grow on.
   std::optional<double> overloaded_at{};
   std::vector<std::string> assumptions{};
   std::vector<InputRecord> inputs{};
@@ -97,7 +101,8 @@ struct ServingReport {
 struct ServedMeasurement {
   ServingLoad load;
   std::optional<double> first_ms{}, token_ms{};
-  /// Of ln(true / measured). Runs repeated differ by 2.7 % in the median (data/serving/README.md), so one is off by about 0.02.
+  /// Of ln(true / measured). Runs repeated differ by 2.7 % in the median (data/serving/README.md),
+  /// so one is off by about 0.02.
   double log_sd = 0.02;
 };
 /// What a measurement says of steps.
@@ -120,10 +125,12 @@ class Served {
   ~Served();
   Served(Served&&) noexcept;
 
-  /// What fits, and what the load meets. Throws InputError: lengths over the network's context, contradictions.
+  /// What fits, and what the load meets. Throws InputError: lengths over the network's context,
+  /// contradictions.
   [[nodiscard]] ServingReport report(const ServingLoad& load, bool keeps_requests = false);
-  /// The highest rate whose p90 of times stays within both limits (ms; nothing: no limit), to 2 %, and which the GPUs complete where
-  /// all requests wait; an answer at that rate. Rate 0: none does.
+  /// The highest rate whose p90 of times stays within both limits (ms; nothing: no limit), to 2 %,
+  /// and which the GPUs complete where all requests wait; an answer at that rate. Rate 0: none
+  /// does.
   struct Found {
     double per_second = 0;
     ServingReport report;
@@ -138,12 +145,16 @@ class Served {
   [[nodiscard]] Interval rate_interval(const ServingLoad& load, std::optional<double> first_ms,
                                        std::optional<double> token_ms, const Found& found);
 
-  /// Factors that make the means of an answer the measured ones. Throws InputError as `report` does, and where it does not fit.
+  /// Factors that make the means of an answer the measured ones. Throws InputError as `report`
+  /// does, and where it does not fit.
   [[nodiscard]] ServedCorrection fit(const ServedMeasurement& measured);
-  /// Answers from now on are corrected by what was measured of the same network and engine, here (other loads) or elsewhere:
-  ///   ln factor = c s^2 / (s^2 + m^2) ln of the fitted one,  s' = s sqrt(1 - c^2 s^2 / (s^2 + m^2))
-  /// s: standard deviation of the answer's ln(measured / predicted), m: of the measurement, c: the engine's load_share or
-  /// place_share. Source: conditional normal distribution of two errors whose correlation is c.
+  /// Answers from now on are corrected by what was measured of the same network and engine, here
+  /// (other loads) or elsewhere:
+  ///   ln factor = c s^2 / (s^2 + m^2) ln of the fitted one,  s' = s sqrt(1 - c^2 s^2 / (s^2 +
+  ///   m^2))
+  /// s: standard deviation of the answer's ln(measured / predicted), m: of the measurement, c: the
+  /// engine's load_share or place_share. Source: conditional normal distribution of two errors
+  /// whose correlation is c.
   void correct(const ServedCorrection& correction, bool is_same_place);
 
  private:

@@ -143,7 +143,8 @@ ServedCorrection Served::fit(const ServedMeasurement& measured) {
   if (!plain.fits)
     throw InputError("--measured", "a run of what does not fit here",
                      "a place with " + plain.change);
-  // Prompts and tokens share steps: a change of one factor moves both figures. Two rounds leave them within a thousandth.
+  // Prompts and tokens share steps: a change of one factor moves both figures. Two rounds leave
+  // them within a thousandth.
   for (int round = 0; round < 2; ++round) {
     found.is_met = true;
     if (measured.token_ms) {

@@ -75,8 +75,9 @@ struct Served::State {
   void add_simulated(ServingReport& report, const ServingLoad& load, bool keeps);
   serve::RunResult simulate(const ServingLoad& load, double factor,
                             std::vector<serve::Request>* kept) const;
-  /// Requests a second that are completed while all wait at once, between the first and the last tenth of ten rounds of what may
-  /// run at once: a higher rate is not borne for long, whatever a thousand requests meet. Steps are those of the answer before.
+  /// Requests a second that are completed while all wait at once, between the first and the last
+  /// tenth of ten rounds of what may run at once: a higher rate is not borne for long, whatever a
+  /// thousand requests meet. Steps are those of the answer before.
   [[nodiscard]] double saturated_rate(ServingLoad load) const;
   void use_disaggregation(const std::string& spec);
 };

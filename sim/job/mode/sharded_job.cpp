@@ -28,8 +28,8 @@
 namespace tracecast {
 namespace {
 
-/// Mixed precision keeps 16-bit weights here: bf16 where tensor cores know it. What the GPU cannot do is replaced as on
-/// one GPU.
+/// Mixed precision keeps 16-bit weights here: bf16 where tensor cores know it. What the GPU cannot
+/// do is replaced as on one GPU.
 PrecisionMode settle_precision(const std::string& asked, const GpuSpec& gpu, ShardedStep& job) {
   const auto precision = find_precision(asked.empty() ? "amp" : asked);
   if (!precision) throw InputError("--precision", asked, "fp32, tf32, amp, fp16, bf16 or fp8");
@@ -94,7 +94,8 @@ std::string describe_layout(const TransformerLayout& l) {
   return text;
 }
 
-/// One pipeline of healthy nodes tells all: sharded steps are reported of clusters of one kind of node only.
+/// One pipeline of healthy nodes tells all: sharded steps are reported of clusters of one kind of
+/// node only.
 void refuse_unlike_nodes(const Fabric& fabric, const std::string& file) {
   const ClusterGroup& first = fabric.group_of(FabricNodeId{0});
   for (std::uint32_t n = 0; n < fabric.num_nodes(); ++n) {

@@ -23,8 +23,9 @@ struct ShardedStep {
   std::vector<std::string> assumptions{}, warnings{};
   std::vector<InputRecord> inputs{};
 };
-/// Of the job counts: network, batch (sequences of a pass), accumulate, precision, optimizer, framework, sequence length,
-/// recompute, adapters, CUDA graphs; empty words: what such jobs usually do. Throws InputError naming the flag.
+/// Of the job counts: network, batch (sequences of a pass), accumulate, precision, optimizer,
+/// framework, sequence length, recompute, adapters, CUDA graphs; empty words: what such jobs
+/// usually do. Throws InputError naming the flag.
 [[nodiscard]] ShardedStep predict_sharded(const Job& job, const Place& place,
                                           const Sharded& parallel_layout, const Hardware& hardware);
 

@@ -6,13 +6,15 @@
 
 namespace tracecast {
 
-/// Gives the job the step of one of `ranks` GPUs among which the strategy divides the tables: that of the fullest. Adds to the
-/// job's assumptions where they lie. A rank has the strategy's share of its memory for tables and what the optimizer keeps of them.
-/// Throws InputError: as divide_tables; a phase other than training and inference, micro-batches, recomputing.
+/// Gives the job the step of one of `ranks` GPUs among which the strategy divides the tables: that
+/// of the fullest. Adds to the job's assumptions where they lie. A rank has the strategy's share of
+/// its memory for tables and what the optimizer keeps of them. Throws InputError: as divide_tables;
+/// a phase other than training and inference, micro-batches, recomputing.
 void divide_tables_of(ResolvedJob& job, const StrategyProfile& strategy, std::uint32_t ranks);
 
-/// Where the rows and edges of a job's data set lie, added to its assumptions: with a strategy that divides them, in parts on all GPUs
-/// if every GPU has room for its part beside the step; else in pinned host memory, as they do on one GPU.
+/// Where the rows and edges of a job's data set lie, added to its assumptions: with a strategy that
+/// divides them, in parts on all GPUs if every GPU has room for its part beside the step; else in
+/// pinned host memory, as they do on one GPU.
 void place_stores_of(ResolvedJob& job, const StrategyProfile& strategy, std::uint32_t ranks,
                      const Hardware& hardware);
 

@@ -15,8 +15,9 @@ namespace {
 
 bool is_core(const Op& op) { return op.name.starts_with("core"); }
 
-/// Everything but attention and the first of each two GEMMs. Source: torchtitan, parallelize_llama.py, counts GEMMs of
-/// a block in its order; of the packed GEMM of queries, keys and values, the keys' small one is left out.
+/// Everything but attention and the first of each two GEMMs. Source: torchtitan,
+/// parallelize_llama.py, counts GEMMs of a block in its order; of the packed GEMM of queries, keys
+/// and values, the keys' small one is left out.
 bool is_cheap_or_second(const Op& op) {
   if (is_core(op)) return false;
   if (op.kind != OpKind::Linear) return true;
@@ -250,8 +251,8 @@ class PiecePricer {
     }
   }
 
-  /// What GEMMs do not hide of a collective in as many pieces as there are ranks: the first piece, and what outlasts
-  /// the `gemms` beside it.
+  /// What GEMMs do not hide of a collective in as many pieces as there are ranks: the first piece,
+  /// and what outlasts the `gemms` beside it.
   [[nodiscard]] Seconds exposed(Seconds communication, Seconds gemms) const {
     const double first = 1.0 / static_cast<double>(c_.plan.tensor);
     return communication * first + max(communication * (1 - first) - gemms, Seconds());
@@ -264,8 +265,8 @@ class PiecePricer {
     }
     return c_.grid.communication_tokens(whole, static_cast<double>(c_.layout.experts->per_token));
   }
-  /// What the kernels of another micro-batch, of the same pass, do not hide of a collective, and what they take longer
-  /// for its SMs. The collectives of a pass share its kernels evenly.
+  /// What the kernels of another micro-batch, of the same pass, do not hide of a collective, and
+  /// what they take longer for its SMs. The collectives of a pass share its kernels evenly.
   [[nodiscard]] Seconds exposed_beside_kernels(Seconds communication, const PassCost& pass) const {
     constexpr double kCommunications = 2;  // out and back
     const double sms = c_.software.moe.hidden_communication_sms;
@@ -314,7 +315,8 @@ class PiecePricer {
     piece_.errors.push_back({kernel.kernel_class, estimate.duration, estimate.log_sd});
   }
 
-  /// Norms whose input is cast to fp32 before: the copy, what the norm reads more; its gradient in fp32 and cast back.
+  /// Norms whose input is cast to fp32 before: the copy, what the norm reads more; its gradient in
+  /// fp32 and cast back.
   void add_wide_copies(const NetworkGraph& step) {
     const Bytes low_precision = c_.element(), wide = Bytes(4), more = wide - low_precision;
     for (const Op& op : step.ops()) {

@@ -18,7 +18,8 @@
 
 namespace tracecast {
 
-/// One pass of a piece of the network on one rank: what the host issues and how long each part takes alone.
+/// One pass of a piece of the network on one rank: what the host issues and how long each part
+/// takes alone.
 struct PassCost {
   StepProgram program;  ///< kernels of the piece, then its collectives, in one stream
   Seconds kernels{};    ///< all that compute

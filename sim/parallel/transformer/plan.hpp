@@ -13,18 +13,20 @@ namespace tracecast {
 
 enum class PipelineSchedule {
   GPipe,  ///< all micro-batches forward, then all backward (Huang et al., arXiv 1811.06965)
-  OneForwardOneBackward,  ///< as few in flight as stages are behind (Narayanan et al., arXiv 2006.09503)
+  OneForwardOneBackward,  ///< as few in flight as stages are behind (Narayanan et al., arXiv
+                          ///< 2006.09503)
   Interleaved,  ///< every rank holds several chunks of layers (Narayanan et al., arXiv 2104.04473)
 };
 [[nodiscard]] std::string_view to_string(PipelineSchedule schedule);
 
-/// How a transformer's training step is divided over ranks. Ranks are numbered as Megatron-LM does, tensor-parallel ones
-/// next to each other, then context, data, pipeline:
+/// How a transformer's training step is divided over ranks. Ranks are numbered as Megatron-LM does,
+/// tensor-parallel ones next to each other, then context, data, pipeline:
 ///   rank = t + tensor * (c + context * (d + data * p))
 struct ParallelPlan {
   std::int64_t tensor = 1, context = 1, data = 1, pipeline = 1;
-  /// Ranks that share the experts: of a stage's ranks that have other tokens as many as follow each other, tensor-parallel
-  /// ones too where these are sequence parallel. Source: Megatron-LM, core/parallel_state.py, expert_tensor_parallel_size 1.
+  /// Ranks that share the experts: of a stage's ranks that have other tokens as many as follow each
+  /// other, tensor-parallel ones too where these are sequence parallel. Source: Megatron-LM,
+  /// core/parallel_state.py, expert_tensor_parallel_size 1.
   std::int64_t expert = 1;
   PipelineSchedule schedule = PipelineSchedule::OneForwardOneBackward;
   std::int64_t chunks = 1;                         ///< of layers on every rank
@@ -32,8 +34,8 @@ struct ParallelPlan {
   std::int64_t tokens = 1;                         ///< of a sequence
   bool sequence_parallel = false;
   Recompute recompute = Recompute::None;  ///< selective: attention between its GEMMs alone
-  /// What data-parallel ranks share (Rajbhandari et al., arXiv 1910.02054): 1 optimizer states, 2 gradients too,
-  /// 3 weights too.
+  /// What data-parallel ranks share (Rajbhandari et al., arXiv 1910.02054): 1 optimizer states, 2
+  /// gradients too, 3 weights too.
   int zero = 0;
   std::int64_t zero_ranks = 0;  ///< that share, the others hold copies; 0: all
   bool keeps_gathered = false;  ///< zero 3: weights gathered forward stay until the backward pass
@@ -66,15 +68,16 @@ struct PlanOptions {
   std::string attention = "flash";  ///< or "unfused"
 };
 
-/// Fills in what is missing: parallel degrees 1, data-parallel ranks from the number of GPUs, one micro-batch per rank.
-/// Throws InputError naming the flag: degrees that do not make up the GPUs, a batch that does not divide, fewer
-/// layers than stages, interleaving without whole rounds, sequence parallelism without tensor parallelism,
-/// sharded gradients or weights under a pipeline.
+/// Fills in what is missing: parallel degrees 1, data-parallel ranks from the number of GPUs, one
+/// micro-batch per rank. Throws InputError naming the flag: degrees that do not make up the GPUs, a
+/// batch that does not divide, fewer layers than stages, interleaving without whole rounds,
+/// sequence parallelism without tensor parallelism, sharded gradients or weights under a pipeline.
 [[nodiscard]] ParallelPlan resolve_plan(const PlanOptions& options, const TransformerLayout& layout,
                                         std::int64_t gpus);
 
-/// Layers of every stage and chunk, [stage * chunks + chunk]: as even as whole layers allow, the first ones (but the very
-/// first, which has the embedding, and the very last, which has the head, last of all) one more.
+/// Layers of every stage and chunk, [stage * chunks + chunk]: as even as whole layers allow, the
+/// first ones (but the very first, which has the embedding, and the very last, which has the head,
+/// last of all) one more.
 [[nodiscard]] std::vector<int> balance_layers(int layers, std::int64_t stages, std::int64_t chunks);
 
 }  // namespace tracecast

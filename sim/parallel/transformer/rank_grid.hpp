@@ -20,8 +20,9 @@ struct GroupCommunication {
   [[nodiscard]] Joules energy(const GpuSpec& gpu, const CostProfile& cost) const;
 };
 
-/// The ranks of a plan on a fabric, and what their collectives take. Groups that talk at the same time and share links,
-/// those with a rank on the node of rank 0, are reported together: each gets its share of every link,
+/// The ranks of a plan on a fabric, and what their collectives take. Groups that talk at the same
+/// time and share links, those with a rank on the node of rank 0, are reported together: each gets
+/// its share of every link,
 ///   time = latency + bytes / min(rate cap, min over links of bandwidth / sum of weights)
 class RankGrid {
  public:
@@ -32,15 +33,17 @@ class RankGrid {
   /// Of `whole` bytes (one rank's gathered buffer) inside a layer.
   [[nodiscard]] GroupCommunication communication(ShardGroup group, ShardCommunication what,
                                                  Bytes whole) const;
-  /// Tokens to their experts or back, `whole` with a copy for each of a token's `per_token` experts. A rank gets one, and
-  /// copies it to its experts; a node gets one, at the rank of the same place there, which hands it on while others
-  /// arrive: of P parts and k experts those that get any are, routed evenly,
+  /// Tokens to their experts or back, `whole` with a copy for each of a token's `per_token`
+  /// experts. A rank gets one, and copies it to its experts; a node gets one, at the rank of the
+  /// same place there, which hands it on while others arrive: of P parts and k experts those that
+  /// get any are, routed evenly,
   ///   P (1 - (1 - 1 / P)^k)
   /// and the longer of both ways counts. Source: DeepEP, README (normal kernels, NVLink and RDMA).
   [[nodiscard]] GroupCommunication communication_tokens(Bytes whole, double per_token) const;
   /// Activations of a micro-batch from a stage to the next, all ranks of a node at once.
   [[nodiscard]] GroupCommunication send(Bytes message) const;
-  /// Among the ranks that hold the same part of the network (data and context parallel), or the first `ranks` of them.
+  /// Among the ranks that hold the same part of the network (data and context parallel), or the
+  /// first `ranks` of them.
   [[nodiscard]] GroupCommunication reduce_gradients(Collective what, Bytes whole,
                                                     std::int64_t ranks) const;
   /// Among copies of sharing groups: every `sharing`-th of the data-parallel ranks.
@@ -56,7 +59,8 @@ class RankGrid {
   };
   [[nodiscard]] Place place_of(std::int64_t rank) const;
   [[nodiscard]] Rank rank_at(const Place& place) const;
-  /// Of the ranks of a stage that have tokens of their own (`ParallelPlan::ranks_with_tokens`), with this place's others.
+  /// Of the ranks of a stage that have tokens of their own (`ParallelPlan::ranks_with_tokens`),
+  /// with this place's others.
   [[nodiscard]] std::int64_t token_index(const Place& place) const;
   [[nodiscard]] Rank with_tokens(Place place, std::int64_t index) const;
   [[nodiscard]] std::vector<Rank> group_of(ShardGroup group, Place place) const;

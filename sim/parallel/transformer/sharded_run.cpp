@@ -53,7 +53,8 @@ class ShardedBuilder {
   }
 
   void backward() {
-    // The last unit is still there from the forward pass, so that the one before it may come while that runs.
+    // The last unit is still there from the forward pass, so that the one before it may come while
+    // that runs.
     std::optional<Task> next;
     bool is_first = true;
     for (std::size_t i = p_.units.size(); i-- > 0;) {

@@ -25,10 +25,11 @@ struct ShardedRun {
   Seconds communication{};
 };
 
-/// Micro-batches one after the other on a compute stream and a stream of collectives: forward, unit by unit, weights
-/// gathered so many units ahead; backward the other way, where the gather of the next unit goes before the scatter of the one done
-/// (PyTorch FSDP, BackwardPrefetch.BACKWARD_PRE). Kernels and collectives that overlap slow each other down: kernels
-/// take slow_down times as long for as long as collectives run.
+/// Micro-batches one after the other on a compute stream and a stream of collectives: forward, unit
+/// by unit, weights gathered so many units ahead; backward the other way, where the gather of the
+/// next unit goes before the scatter of the one done (PyTorch FSDP, BackwardPrefetch.BACKWARD_PRE).
+/// Kernels and collectives that overlap slow each other down: kernels take slow_down times as long
+/// for as long as collectives run.
 [[nodiscard]] ShardedRun run_sharded(const ShardedProblem& problem);
 
 }  // namespace tracecast

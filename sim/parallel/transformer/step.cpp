@@ -292,7 +292,8 @@ class StepPredictor {
     } else {
       done = pipeline().done;
     }
-    // The stage that ends its reduction last decides when the update can begin (norm of all gradients).
+    // The stage that ends its reduction last decides when the update can begin (norm of all
+    // gradients).
     std::size_t slowest = 0;
     Seconds reduced{}, exposed{}, gather{};
     Update update;
@@ -338,7 +339,8 @@ class StepPredictor {
     work_.add(KernelClass::Optimizer, cost::Basis::Spec, update.kernels);
     work_.idle += update.host;
   }
-  /// Over the active-idle power, of the kernels and collectives of all stages' passes, one rank each.
+  /// Over the active-idle power, of the kernels and collectives of all stages' passes, one rank
+  /// each.
   [[nodiscard]] Joules passes_energy() const {
     Joules sum{};
     for (const RankPart& part : parts_) {
@@ -375,7 +377,8 @@ class StepPredictor {
         static_cast<double>(job_.layout.layers) / static_cast<double>(job_.plan.pipeline);
     return 1 / (here + 1);
   }
-  /// What a pass of one micro-batch through a stage hides: communication runs on while kernels wait for the host.
+  /// What a pass of one micro-batch through a stage hides: communication runs on while kernels wait
+  /// for the host.
   [[nodiscard]] Seconds hidden_by(Seconds RankPartTimes::*pass, std::size_t stage) {
     Seconds sum{};
     const auto chunks = static_cast<std::size_t>(job_.plan.chunks);
@@ -445,8 +448,8 @@ class StepPredictor {
     active_ = passes_energy() + update.active + unit_energy_ * m;
   }
 
-  /// Like boards differ (RankVariation), and a step meets all of them: what kernels, hosts and stages take on the mean
-  /// rank they take longer on the slowest.
+  /// Like boards differ (RankVariation), and a step meets all of them: what kernels, hosts and
+  /// stages take on the mean rank they take longer on the slowest.
   void wait_for_slowest(TransformerShares& shares) const {
     const double slower = straggling_of(job_.fabric, 0, 1) - 1;
     // A host that paces the step straggles also while its GPU communicates.
@@ -534,8 +537,8 @@ class StepPredictor {
     return memory;
   }
 
-  /// What recomputation adds. Full: the whole forward pass, as published figures count it (Chowdhery et al., arXiv 2204.02311,
-  /// appendix B, hardware FLOPs utilization).
+  /// What recomputation adds. Full: the whole forward pass, as published figures count it
+  /// (Chowdhery et al., arXiv 2204.02311, appendix B, hardware FLOPs utilization).
   [[nodiscard]] double repeated_flops_per_token() const {
     double forward = 0, repeated = 0;
     for (const RankPart& part : parts_) {
@@ -591,8 +594,8 @@ class StepPredictor {
 
   const TransformerRequest& job_;
   std::optional<Watts> layer_limit_;
-  double asked_ =
-      1;  ///< power over the active-idle one that layers ask for without a limit, over what they draw
+  double asked_ = 1;  ///< power over the active-idle one that layers ask for without a limit, over
+                      ///< what they draw
   GpuSpec gpu_;
   RankGrid grid_;
   PassContext passes_;
@@ -614,7 +617,8 @@ TransformerPrediction predict_transformer(const TransformerRequest& job) {
                   "the plan was made for this many ranks");
   const GpuSpec& gpu = job.gpu ? *job.gpu : job.fabric.gpu_of(Rank{0});
   if (!job.power_limit || *job.power_limit >= gpu.tdp) return StepPredictor(job).predict();
-  // The driver holds averages: layers may take what the rest of the step leaves of the limit, but no more than the board's own.
+  // The driver holds averages: layers may take what the rest of the step leaves of the limit, but
+  // no more than the board's own.
   TransformerRequest unlimited = job;
   unlimited.power_limit.reset();
   const TransformerPrediction free = StepPredictor(unlimited).predict();

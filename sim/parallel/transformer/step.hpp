@@ -83,7 +83,8 @@ struct TransformerPrediction {
   Interval step_time_s;
   double log_sd = 0;
   Interval tokens_per_s;  ///< all GPUs
-  /// 6 per multiply-add of the forward pass, attention whole; 4 for GEMMs with weights that are not trained.
+  /// 6 per multiply-add of the forward pass, attention whole; 4 for GEMMs with weights that are not
+  /// trained.
   double model_flops_per_token = 0;
   double tflops_per_gpu = 0;           ///< model FLOPs
   double hardware_tflops_per_gpu = 0;  ///< with what recomputation repeats
@@ -93,11 +94,11 @@ struct TransformerPrediction {
   TransformerShares shares;
   TransformerMemory memory;
   std::vector<PieceTimes> pieces;
-  /// The same time by kernel class, the parts of `shares` that are none beside it; by basis, collectives and hosts being
-  /// transferred from other machines.
+  /// The same time by kernel class, the parts of `shares` that are none beside it; by basis,
+  /// collectives and hosts being transferred from other machines.
   std::vector<TimeShare> by_class, by_basis;
-  /// Of the mean board: active-idle + energy of all kernels and collectives / step, at most the limit. Windows are not told
-  /// apart: least and greatest are the mean.
+  /// Of the mean board: active-idle + energy of all kernels and collectives / step, at most the
+  /// limit. Windows are not told apart: least and greatest are the mean.
   PowerRange board;
   Joules energy_per_token{};          ///< of all boards
   std::optional<LimitedClock> power;  ///< where a power limit was asked for
@@ -105,13 +106,18 @@ struct TransformerPrediction {
 };
 
 /// One step in the middle of a run:
-/// - a stage's passes: layers priced once each, their kernels, launches and collectives in one stream, on the engine
-///   (sim/step/step_program.hpp); micro-batches through the stages as the schedule says (pipeline.hpp);
-/// - gradients reduced when a stage's last backward pass ends, or beside it where the software overlaps; the update;
+/// - a stage's passes: layers priced once each, their kernels, launches and collectives in one
+/// stream, on the engine
+///   (sim/step/step_program.hpp); micro-batches through the stages as the schedule says
+///   (pipeline.hpp);
+/// - gradients reduced when a stage's last backward pass ends, or beside it where the software
+/// overlaps; the update;
 ///   weights gathered where ranks share them.
-/// - ZeRO 3: every layer's weights gathered before its passes, one layer ahead, gradients scattered behind it, in one
+/// - ZeRO 3: every layer's weights gathered before its passes, one layer ahead, gradients scattered
+/// behind it, in one
 ///   communication stream beside the kernels.
-/// - A power limit is held over a layer's kernels, forward and backward one after the other, as a step runs them by the
+/// - A power limit is held over a layer's kernels, forward and backward one after the other, as a
+/// step runs them by the
 ///   thousand; what waiting for collectives and stages would give back is left out.
 [[nodiscard]] TransformerPrediction predict_transformer(const TransformerRequest& job);
 

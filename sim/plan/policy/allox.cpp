@@ -9,11 +9,12 @@
 namespace tracecast::plan {
 namespace {
 
-/// AlloX (Le, Sun, Chowdhury, Liu, EuroSys 2020): least mean completion time by matching. A job that is k-th from the end
-/// of a GPU's queue adds k times its time there to the sum of completion times, so the least sum is an assignment of jobs
-/// to (GPU, k). The first in each queue gets the GPU and keeps it. Only the `reach` part that arrived first is matched, but
-/// as many as there are free GPUs. A gang counts as a job on one GPU whose share is 1 / GPUs and is matched anew each time,
-/// as Shockwave's scheduler/policies/allox.py has it; Gavel's knows no gangs.
+/// AlloX (Le, Sun, Chowdhury, Liu, EuroSys 2020): least mean completion time by matching. A job
+/// that is k-th from the end of a GPU's queue adds k times its time there to the sum of completion
+/// times, so the least sum is an assignment of jobs to (GPU, k). The first in each queue gets the
+/// GPU and keeps it. Only the `reach` part that arrived first is matched, but as many as there are
+/// free GPUs. A gang counts as a job on one GPU whose share is 1 / GPUs and is matched anew each
+/// time, as Shockwave's scheduler/policies/allox.py has it; Gavel's knows no gangs.
 class AlloX final : public Sharing {
  public:
   explicit AlloX(double reach) : reach_(reach) {}
@@ -52,8 +53,9 @@ class AlloX final : public Sharing {
   struct Slot {
     std::size_t gpu = 0, level = 0;
   };
-  /// Every level of every GPU as the published code has it; of many, where that would be no end of columns, for each type only
-  /// as many as all the jobs would fill: a queue longer than others like it is never better.
+  /// Every level of every GPU as the published code has it; of many, where that would be no end of
+  /// columns, for each type only as many as all the jobs would fill: a queue longer than others
+  /// like it is never better.
   static std::vector<Slot> slots_of(std::size_t jobs, const std::vector<TypeId>& free,
                                     std::size_t types) {
     constexpr std::size_t kMostCosts = 2'000'000;
@@ -80,7 +82,8 @@ class AlloX final : public Sharing {
     std::vector<double> cost;
     cost.reserve(jobs.size() * slots.size());
     for (const JobId job : jobs) {
-      // The same for all places of a job: it changes nothing but how sums are rounded, and so which of equals is taken.
+      // The same for all places of a job: it changes nothing but how sums are rounded, and so which
+      // of equals is taken.
       const double since =
           (progress.now() - progress.mix().jobs[job.index].submit).in_seconds().in_s();
       const double left = progress.expected_left(job);

@@ -3,8 +3,9 @@
 namespace tracecast::plan {
 namespace {
 
-/// Earliest deadline first, preemptive; jobs without one come last, in the order of arrival (Liu and Layland, "Scheduling
-/// algorithms for multiprogramming in a hard-real-time environment", J. ACM 20(1), 1973).
+/// Earliest deadline first, preemptive; jobs without one come last, in the order of arrival (Liu
+/// and Layland, "Scheduling algorithms for multiprogramming in a hard-real-time environment", J.
+/// ACM 20(1), 1973).
 class EarliestDeadline final : public Ranking {
  public:
   void order(const Progress& progress, std::vector<JobId>& jobs) override {

@@ -4,9 +4,10 @@
 namespace tracecast::plan {
 namespace {
 
-/// As many GPUs for everybody as the bounds allow, and what one cannot use for the others: dynamic equipartition (McCann,
-/// Vaswani and Zahorjan, "A dynamic processor allocation policy for multiprogrammed shared-memory multiprocessors", ACM
-/// Transactions on Computer Systems 11(2), 1993, section 3), by weight. The job with the fewest GPUs over its weight grows first. Least
+/// As many GPUs for everybody as the bounds allow, and what one cannot use for the others: dynamic
+/// equipartition (McCann, Vaswani and Zahorjan, "A dynamic processor allocation policy for
+/// multiprogrammed shared-memory multiprocessors", ACM Transactions on Computer Systems 11(2),
+/// 1993, section 3), by weight. The job with the fewest GPUs over its weight grows first. Least
 /// sizes in the order of arrival.
 class EqualGpus final : public Resizing {
  protected:

@@ -9,9 +9,10 @@
 namespace tracecast::plan {
 namespace {
 
-/// Spreads jobs evenly, and those of every kind: each is dealt to a type of GPU, in rounds in which every GPU of the fleet gets
-/// one, and within a round to the type of which its kind has had the least for its share; it waits for GPUs of that type; no
-/// preemption. What studies compare an assignment by speed-up with (S-FJ in tools/studies).
+/// Spreads jobs evenly, and those of every kind: each is dealt to a type of GPU, in rounds in which
+/// every GPU of the fleet gets one, and within a round to the type of which its kind has had the
+/// least for its share; it waits for GPUs of that type; no preemption. What studies compare an
+/// assignment by speed-up with (S-FJ in tools/studies).
 class Even final : public Ranking {
  public:
   bool preempts() const override { return false; }
@@ -31,7 +32,8 @@ class Even final : public Ranking {
     for (std::uint32_t t = 0; t < types.size(); ++t) {
       if (progress.rate(job, {t}) <= 0 || types[t].gpus < gpus) continue;
       const std::int64_t round = dealt_[t] / types[t].gpus;
-      // Highest averages with odd divisors (Webster, Sainte-Lague): the share of each type follows its GPUs.
+      // Highest averages with odd divisors (Webster, Sainte-Lague): the share of each type follows
+      // its GPUs.
       const double has = (of_kind[t] + 0.5) / types[t].gpus;
       if (best && (round > best_round || (round == best_round && has >= best_has))) continue;
       best = t;

@@ -10,8 +10,9 @@
 namespace tracecast::plan {
 namespace {
 
-/// First come first served, no preemption, the first in line holds up the others; blind to speed (`fifo`) or where each
-/// runs fastest (`fifo_perf`). The words are Gavel's (Narayanan et al., OSDI 2020, section 7.1).
+/// First come first served, no preemption, the first in line holds up the others; blind to speed
+/// (`fifo`) or where each runs fastest (`fifo_perf`). The words are Gavel's (Narayanan et al., OSDI
+/// 2020, section 7.1).
 class FirstComeFirstServed final : public Ranking {
  public:
   explicit FirstComeFirstServed(TypeChoice choice) : choice_(choice) {}
@@ -25,7 +26,8 @@ class FirstComeFirstServed final : public Ranking {
 };
 
 /// Places a queue of jobs, in the order of arrival, on types with room.
-/// Who fits no type holds up those behind; who can run on none of the types that have room is passed over.
+/// Who fits no type holds up those behind; who can run on none of the types that have room is
+/// passed over.
 class Places {
  public:
   explicit Places(const Progress& progress) : progress_(progress) {
@@ -50,8 +52,9 @@ class Places {
   std::vector<int> free_;
 };
 
-/// `fifo_perf` where a policy is asked for shares: everybody is placed anew, each where it runs fastest among the types with
-/// room for it, and has a whole share there. Source: Gavel's scheduler/policies/fifo.py.
+/// `fifo_perf` where a policy is asked for shares: everybody is placed anew, each where it runs
+/// fastest among the types with room for it, and has a whole share there. Source: Gavel's
+/// scheduler/policies/fifo.py.
 class FastestShares final : public Sharing {
  public:
   bool idles() const override { return true; }
@@ -72,14 +75,15 @@ class FastestShares final : public Sharing {
   }
 };
 
-/// `fifo` where a policy is asked for shares: a job has a whole share of the first type in the fleet's order that has room
-/// for it, and keeps that to its end.
+/// `fifo` where a policy is asked for shares: a job has a whole share of the first type in the
+/// fleet's order that has room for it, and keeps that to its end.
 ///
-/// With `overcommits` the slips of the published code are kept, since its results depend on them (Gavel's
-/// scheduler/policies/fifo.py, `base`): a job goes to the first type that is not used up, even if it does not fit there, as
-/// long as it fits some type; when a type is used up it is not that one but one drawn among those with room that is taken
-/// off; and the first in line takes over the type of a job that ended as far as the jobs that came before that one leave
-/// room. Who has a share of a type that is overcommitted takes turns there.
+/// With `overcommits` the slips of the published code are kept, since its results depend on them
+/// (Gavel's scheduler/policies/fifo.py, `base`): a job goes to the first type that is not used up,
+/// even if it does not fit there, as long as it fits some type; when a type is used up it is not
+/// that one but one drawn among those with room that is taken off; and the first in line takes over
+/// the type of a job that ended as far as the jobs that came before that one leave room. Who has a
+/// share of a type that is overcommitted takes turns there.
 class FirstShares final : public Sharing {
  public:
   FirstShares(bool overcommits, std::uint32_t seed) : overcommits_(overcommits), random_(seed) {}

@@ -7,12 +7,13 @@
 namespace tracecast::plan {
 namespace {
 
-/// Finish-time fairness (Mahajan et al., "Themis", NSDI 2020): the largest of all jobs' ratios of the time they will have
-/// taken to the time they would take with an equal share of the fleet from the start is as small as it can be, as Gavel
-/// states it (OSDI 2020, section 4.2):
-///   (since arrival + left / sum_t rate_t x_t) / (with equal shares so far + left / rate with an equal share).
-/// An equal share among m jobs is capacity_t / m / GPUs of each type, no more than all the time. Blind: every GPU type
-/// counts as the fleet's first.
+/// Finish-time fairness (Mahajan et al., "Themis", NSDI 2020): the largest of all jobs' ratios of
+/// the time they will have taken to the time they would take with an equal share of the fleet from
+/// the start is as small as it can be, as Gavel states it (OSDI 2020, section 4.2):
+///   (since arrival + left / sum_t rate_t x_t) / (with equal shares so far + left / rate with an
+///   equal share).
+/// An equal share among m jobs is capacity_t / m / GPUs of each type, no more than all the time.
+/// Blind: every GPU type counts as the fleet's first.
 class FinishTimeFairness final : public Sharing {
  public:
   explicit FinishTimeFairness(bool is_blind) : is_blind_(is_blind) {}

@@ -8,9 +8,10 @@
 namespace tracecast::plan {
 namespace {
 
-/// Least attained service in discrete queues (Gu et al., "Tiresias", NSDI 2019, section 3.2): a job falls one queue when
-/// its GPU seconds reach the queue's limit; higher queues first; within a queue those that run before those that wait,
-/// each in the order in which they got there. A job that crosses two limits falls one queue per decision.
+/// Least attained service in discrete queues (Gu et al., "Tiresias", NSDI 2019, section 3.2): a job
+/// falls one queue when its GPU seconds reach the queue's limit; higher queues first; within a
+/// queue those that run before those that wait, each in the order in which they got there. A job
+/// that crosses two limits falls one queue per decision.
 class LeastAttainedService final : public Ranking {
  public:
   explicit LeastAttainedService(const std::vector<double>& limits_gpu_s)

@@ -6,9 +6,9 @@
 namespace tracecast::plan {
 namespace {
 
-/// GPUs where they save most time: the job whose remaining time falls most per GPU added grows first (Peng et al.,
-/// "Optimus", EuroSys 2018, section 4.1). Least sizes in the order of remaining time x GPUs, which is ours: Optimus says only
-/// that every job begins with the least.
+/// GPUs where they save most time: the job whose remaining time falls most per GPU added grows
+/// first (Peng et al., "Optimus", EuroSys 2018, section 4.1). Least sizes in the order of remaining
+/// time x GPUs, which is ours: Optimus says only that every job begins with the least.
 class MarginalGain final : public Resizing {
  protected:
   void first_pass(const Progress& progress, std::vector<JobId>& jobs) const override {

@@ -7,10 +7,11 @@
 namespace tracecast::plan {
 namespace {
 
-/// Max-min fairness over GPU types of different speed: the least of all jobs' throughputs, each relative to what an equal
-/// share of the fleet would give it, times its GPUs and over its weight, is as large as it can be (Narayanan et al.,
-/// "Heterogeneity-aware cluster scheduling policies for deep learning workloads", OSDI 2020, section 4.1). Blind: every
-/// GPU counts the same, which is least attained service over the whole fleet.
+/// Max-min fairness over GPU types of different speed: the least of all jobs' throughputs, each
+/// relative to what an equal share of the fleet would give it, times its GPUs and over its weight,
+/// is as large as it can be (Narayanan et al., "Heterogeneity-aware cluster scheduling policies for
+/// deep learning workloads", OSDI 2020, section 4.1). Blind: every GPU counts the same, which is
+/// least attained service over the whole fleet.
 class MaxMinFairness final : public Sharing {
  public:
   explicit MaxMinFairness(bool is_blind) : is_blind_(is_blind) {}

@@ -13,10 +13,11 @@
 namespace tracecast::plan {
 namespace {
 
-/// Max-min fairness (max_min.cpp) where two jobs on as many GPUs may share them (Narayanan et al., OSDI 2020, section 4.1,
-/// "space sharing"): a pair is one more way to spend a job's time, at the rate that each then has. A linear program over
-/// kinds: time of all jobs of a kind alone and beside each other kind, per GPU type. Blind: a GPU counts the same whatever its
-/// type, and beside another a job counts what it keeps of its speed alone.
+/// Max-min fairness (max_min.cpp) where two jobs on as many GPUs may share them (Narayanan et al.,
+/// OSDI 2020, section 4.1, "space sharing"): a pair is one more way to spend a job's time, at the
+/// rate that each then has. A linear program over kinds: time of all jobs of a kind alone and
+/// beside each other kind, per GPU type. Blind: a GPU counts the same whatever its type, and beside
+/// another a job counts what it keeps of its speed alone.
 class PackedMaxMin final : public Sharing {
  public:
   explicit PackedMaxMin(bool is_blind) : is_blind_(is_blind) {}
@@ -54,7 +55,8 @@ class PackedMaxMin final : public Sharing {
     bool is_pair = false;
   };
 
-  /// What a second beside a job of `other` is worth to one of `group`, as a part of an equal share's speed.
+  /// What a second beside a job of `other` is worth to one of `group`, as a part of an equal
+  /// share's speed.
   [[nodiscard]] double worth(const Progress& progress, const Group& group, const Group* other,
                              TypeId type) const {
     const JobKind& kind = progress.mix().kinds[group.kind.index];
@@ -125,7 +127,8 @@ class PackedMaxMin final : public Sharing {
     return ra / first.rates[type.index] + rb / second.rates[type.index] > 1;
   }
 
-  /// Pairs of m and n that give each of the m a part 1/m of the whole, and each of the n a part 1/n: m + n - 1 at most.
+  /// Pairs of m and n that give each of the m a part 1/m of the whole, and each of the n a part
+  /// 1/n: m + n - 1 at most.
   template <class Take>
   static void deal(std::size_t m, std::size_t n, Take take) {
     // In units of 1 / (m n) the i-th of m ends at (i + 1) n, the k-th of n at (k + 1) m.

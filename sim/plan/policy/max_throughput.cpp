@@ -11,9 +11,10 @@
 namespace tracecast::plan {
 namespace {
 
-/// Most steps per second of all jobs together (`max_throughput`), in steps as each job counts them, or per dollar an hour of
-/// the GPUs they hold (`cost`), where jobs with deadlines are as fast as those ask as long as the fleet can do that
-/// (Narayanan et al., OSDI 2020, section 4.2; Gavel's scheduler/policies/max_sum_throughput.py): a linear program.
+/// Most steps per second of all jobs together (`max_throughput`), in steps as each job counts them,
+/// or per dollar an hour of the GPUs they hold (`cost`), where jobs with deadlines are as fast as
+/// those ask as long as the fleet can do that (Narayanan et al., OSDI 2020, section 4.2; Gavel's
+/// scheduler/policies/max_sum_throughput.py): a linear program.
 class MaxThroughput final : public Sharing {
  public:
   explicit MaxThroughput(bool per_dollar) : per_dollar_(per_dollar) {}
@@ -114,8 +115,8 @@ class MaxThroughput final : public Sharing {
     return program;
   }
 
-  /// Of a second, where steps per dollar are wanted: Gavel counts a gang's dollars as those of one GPU, whatever its size,
-  /// which says nothing where the size is to be chosen.
+  /// Of a second, where steps per dollar are wanted: Gavel counts a gang's dollars as those of one
+  /// GPU, whatever its size, which says nothing where the size is to be chosen.
   [[nodiscard]] double price(const GpuType& type, const JobKind& kind, int gpus) const {
     if (!per_dollar_) return 1;
     return *type.usd_per_hour * (kind.is_elastic() ? static_cast<double>(gpus) / kind.gpus : 1.0);

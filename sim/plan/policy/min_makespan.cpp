@@ -8,11 +8,11 @@ namespace tracecast::plan {
 namespace {
 
 /// Shortest makespan of the jobs that are there: the least T for which shares x exist with
-/// sum_t rate_t x_t >= left / T for every job (Narayanan et al., OSDI 2020, section 4.2). With z = 1 / T that is the largest
-/// z with sum_t rate_t x_t >= left z: a linear program.
+/// sum_t rate_t x_t >= left / T for every job (Narayanan et al., OSDI 2020, section 4.2). With z =
+/// 1 / T that is the largest z with sum_t rate_t x_t >= left z: a linear program.
 ///
-/// The published code (Gavel's scheduler/policies/min_total_duration.py) halves the span from 100 s to 10^6 s until its
-/// ends are within 5 %, and takes what its solver gives for the upper one.
+/// The published code (Gavel's scheduler/policies/min_total_duration.py) halves the span from 100 s
+/// to 10^6 s until its ends are within 5 %, and takes what its solver gives for the upper one.
 class MinMakespan final : public Sharing {
  public:
   explicit MinMakespan(bool by_halving) : by_halving_(by_halving) {}

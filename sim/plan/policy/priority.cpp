@@ -3,8 +3,9 @@
 namespace tracecast::plan {
 namespace {
 
-/// The fast GPUs for the jobs that gain most from them: a free GPU takes, of the jobs that wait, the one whose speed there
-/// is largest over its speed on the best other type; equals in the order of arrival; no preemption (S-FJ in tools/studies).
+/// The fast GPUs for the jobs that gain most from them: a free GPU takes, of the jobs that wait,
+/// the one whose speed there is largest over its speed on the best other type; equals in the order
+/// of arrival; no preemption (S-FJ in tools/studies).
 class PriorityBySpeedUp final : public Ranking {
  public:
   bool preempts() const override { return false; }

@@ -7,8 +7,9 @@
 
 namespace tracecast::plan {
 
-/// A ranking policy where the rules have rounds: it is asked at the start of each, and whoever gets GPUs in its order has a
-/// whole share of their type for that round. Without preemption a job keeps its type.
+/// A ranking policy where the rules have rounds: it is asked at the start of each, and whoever gets
+/// GPUs in its order has a whole share of their type for that round. Without preemption a job keeps
+/// its type.
 [[nodiscard]] std::unique_ptr<Sharing> make_ranked_shares(std::unique_ptr<Ranking> ranking);
 
 }  // namespace tracecast::plan

@@ -6,10 +6,11 @@
 
 namespace tracecast::plan {
 
-/// A policy that gives elastic gangs GPUs in two passes. First every job, in an order of the policy's, has its least size on
-/// the type where that is fastest and free; who does not fit waits. Then, one after the other, the job that the policy
-/// wants most to grow has its next size that is faster, as long as its type has the GPUs free. It keeps its type. A gang
-/// that is not elastic has one size.
+/// A policy that gives elastic gangs GPUs in two passes. First every job, in an order of the
+/// policy's, has its least size on the type where that is fastest and free; who does not fit waits.
+/// Then, one after the other, the job that the policy wants most to grow has its next size that is
+/// faster, as long as its type has the GPUs free. It keeps its type. A gang that is not elastic has
+/// one size.
 class Resizing : public Ranking {
  public:
   bool resizes() const final { return true; }
@@ -19,8 +20,8 @@ class Resizing : public Ranking {
  protected:
   /// Puts jobs in the order of the first pass. They come in the order of their arrival.
   virtual void first_pass(const Progress& progress, std::vector<JobId>& jobs) const = 0;
-  /// How much a job that holds a grant should have `more` GPUs instead; nothing: never. The largest grows first, of equals
-  /// the first to come.
+  /// How much a job that holds a grant should have `more` GPUs instead; nothing: never. The largest
+  /// grows first, of equals the first to come.
   [[nodiscard]] virtual std::optional<double> urgency(const Progress& progress, JobId job,
                                                       const Grant& grant, int more) const = 0;
 

@@ -12,12 +12,14 @@
 namespace tracecast::plan {
 namespace {
 
-/// Max-min fairness (max_min.cpp) and the shortest makespan (min_makespan.cpp) where gangs are elastic: every size of a job is
-/// one more way to spend its time. A linear program over alike jobs, GPU types and sizes, x the time of all jobs of a row:
-///   largest z with sum rate_ts x_ts >= copies demand z for every row, sum x_ts <= copies, sum over rows and sizes of
-///   gpus_s x_ts <= capacity_t.
-/// Rates and demands are those of the two policies with the stated size as the measure: what an equal share of the fleet
-/// gives a job, or what is left of it. Of all shares that are as good those with the largest sum of speeds.
+/// Max-min fairness (max_min.cpp) and the shortest makespan (min_makespan.cpp) where gangs are
+/// elastic: every size of a job is one more way to spend its time. A linear program over alike
+/// jobs, GPU types and sizes, x the time of all jobs of a row:
+///   largest z with sum rate_ts x_ts >= copies demand z for every row, sum x_ts <= copies, sum over
+///   rows and sizes of gpus_s x_ts <= capacity_t.
+/// Rates and demands are those of the two policies with the stated size as the measure: what an
+/// equal share of the fleet gives a job, or what is left of it. Of all shares that are as good
+/// those with the largest sum of speeds.
 class SizedShares final : public Sharing {
  public:
   enum class Goal { MaxMin, Makespan };

@@ -3,7 +3,8 @@
 namespace tracecast::plan {
 namespace {
 
-/// Least remaining time x GPUs first, preemptive, equals as sort_by() has them: remaining service (Gu et al., "Tiresias", NSDI 2019, section 3.2).
+/// Least remaining time x GPUs first, preemptive, equals as sort_by() has them: remaining service
+/// (Gu et al., "Tiresias", NSDI 2019, section 3.2).
 class ShortestRemainingService final : public Ranking {
  public:
   void order(const Progress& progress, std::vector<JobId>& jobs) override {

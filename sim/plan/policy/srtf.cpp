@@ -3,8 +3,9 @@
 namespace tracecast::plan {
 namespace {
 
-/// Least remaining time first, preemptive, equals as sort_by() has them: least mean completion time on one machine (Schrage, "A proof of the optimality
-/// of the shortest remaining processing time discipline", Operations Research 16(3), 1968).
+/// Least remaining time first, preemptive, equals as sort_by() has them: least mean completion time
+/// on one machine (Schrage, "A proof of the optimality of the shortest remaining processing time
+/// discipline", Operations Research 16(3), 1968).
 class ShortestRemainingTime final : public Ranking {
  public:
   void order(const Progress& progress, std::vector<JobId>& jobs) override {

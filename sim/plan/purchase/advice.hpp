@@ -13,7 +13,8 @@ struct RunnerUp {
   std::optional<Purchase> plan;  ///< nothing: none within the limits
   std::string why;               ///< in figures
 };
-/// The best plans that differ from `winner`, by objective; behind them those that no plan within the limits is of.
+/// The best plans that differ from `winner`, by objective; behind them those that no plan within
+/// the limits is of.
 [[nodiscard]] std::vector<RunnerUp> runners_up(const PurchaseProblem& problem,
                                                const PurchaseSearch& search, const Purchase& winner,
                                                std::size_t most);

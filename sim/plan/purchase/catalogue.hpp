@@ -42,15 +42,17 @@ struct Catalogue {
   std::optional<Seconds> amortisation;  ///< nothing: a purchase is charged whole
 };
 
-/// Reads and checks a catalogue in text format (sim/plan/proto/catalogue.proto). `where` names it in errors. Powers that are left
-/// out follow from the GPU's spec: its boards at their limit, or idle. Throws InputError with line: bad syntax, no offer, an id twice, a GPU
-/// that nobody knows, neither price nor rent, negative prices or powers, idle above load.
+/// Reads and checks a catalogue in text format (sim/plan/proto/catalogue.proto). `where` names it
+/// in errors. Powers that are left out follow from the GPU's spec: its boards at their limit, or
+/// idle. Throws InputError with line: bad syntax, no offer, an id twice, a GPU that nobody knows,
+/// neither price nor rent, negative prices or powers, idle above load.
 [[nodiscard]] Catalogue load_catalogue(std::string_view text, std::string_view where,
                                        const GpuCatalog& gpus);
 /// The dated catalogue in the binary (sim/plan/prices/).
 [[nodiscard]] Catalogue embedded_catalogue(const GpuCatalog& gpus);
 
-/// Machines of a fleet file as offers that cost nothing to have and must be kept. Throws InputError with line: a GPU that nobody knows.
+/// Machines of a fleet file as offers that cost nothing to have and must be kept. Throws InputError
+/// with line: a GPU that nobody knows.
 [[nodiscard]] std::vector<Offer> owned_offers(std::string_view fleet_text, std::string_view where,
                                               const GpuCatalog& gpus);
 

@@ -8,12 +8,15 @@
 namespace tracecast::plan {
 
 /// How the errors of predictions hang together. ln(measured / predicted) of job j on GPU g is
-///   sd_jg (sqrt(job) a_j + sqrt(gpu) b_g + sqrt(1 - job - gpu) c_jg),    a, b, c independent and standard normal
-/// where sd_jg is the interval's. Shares of the variance are fitted (sim/plan/errors/, which names its data).
+///   sd_jg (sqrt(job) a_j + sqrt(gpu) b_g + sqrt(1 - job - gpu) c_jg),    a, b, c independent and
+///   standard normal
+/// where sd_jg is the interval's. Shares of the variance are fitted (sim/plan/errors/, which names
+/// its data).
 struct ErrorShares {
   double job = 0;  ///< what a job's errors on all GPUs have in common
   double gpu = 0;  ///< what a GPU's errors over all jobs have in common
-  /// Degrees of freedom of a job's errors: some jobs are far off everywhere, so what is seen of a job tells its spread, too.
+  /// Degrees of freedom of a job's errors: some jobs are far off everywhere, so what is seen of a
+  /// job tells its spread, too.
   int freedom = 4;
 };
 [[nodiscard]] ErrorShares fitted_error_shares();
@@ -46,14 +49,17 @@ struct ErrorField {
 };
 
 /// Errors of `cells` before any measurement, or given some:
-///   mean = K (M + N)^-1 y,  covariance = S - K (M + N)^-1 K',  S of all, M of the measured, K between, N their noise
-///   freedom = v + m,  scale^2 = s^2 (v + d^2 / s^2) / (v + m),  m measurements of the job, d their distance sqrt(y' M^-1 y)
-/// s = 1.645 / t_v(0.95), so that without measurements the 90 % intervals stay what they are. Source: conditional distribution of a
-/// multivariate t, Ding, "On the Conditional Distribution of the Multivariate t Distribution", The American Statistician 70(3), 2016.
+///   mean = K (M + N)^-1 y,  covariance = S - K (M + N)^-1 K',  S of all, M of the measured, K
+///   between, N their noise freedom = v + m,  scale^2 = s^2 (v + d^2 / s^2) / (v + m),  m
+///   measurements of the job, d their distance sqrt(y' M^-1 y)
+/// s = 1.645 / t_v(0.95), so that without measurements the 90 % intervals stay what they are.
+/// Source: conditional distribution of a multivariate t, Ding, "On the Conditional Distribution of
+/// the Multivariate t Distribution", The American Statistician 70(3), 2016.
 [[nodiscard]] ErrorField error_field(const std::vector<ErrorCell>& cells, const ErrorShares& shares,
                                      const std::vector<MeasuredCell>& measured = {});
 
-/// `count` worlds: for each the errors of all cells, world by world. The same seed gives the same worlds.
+/// `count` worlds: for each the errors of all cells, world by world. The same seed gives the same
+/// worlds.
 [[nodiscard]] std::vector<std::vector<double>> draw_worlds(const ErrorField& field,
                                                            std::size_t count, std::uint64_t seed);
 

@@ -8,8 +8,8 @@ namespace tracecast::plan {
 
 /// What an hour of one GPU with its part of the machine costs.
 struct HourPrice {
-  std::optional<double>
-      owned_usd;  ///< price over its amortisation (4 years where the catalogue has none), idle power, hosting
+  std::optional<double> owned_usd;   ///< price over its amortisation (4 years where the catalogue
+                                     ///< has none), idle power, hosting
   std::optional<double> rented_usd;  ///< the cheapest that is rented
   std::string_view owned_offer, rented_offer;
 };

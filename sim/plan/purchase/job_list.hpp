@@ -55,9 +55,10 @@ struct PlanJob {
   std::optional<ServingDemand> serving;      ///< gangs are replicas then, and samples requests
 };
 
-/// Reads and checks jobs in text format (sim/plan/proto/jobs.proto). `where` names it in errors. Throws InputError with line: bad syntax, no
-/// job, an id twice or none, no work or two kinds of it, numbers out of range, GPUs that nobody knows, `after` in a cycle or of nobody,
-/// a deadline before the arrival, serving with work beside it, without a rate, lengths, hours or a limit.
+/// Reads and checks jobs in text format (sim/plan/proto/jobs.proto). `where` names it in errors.
+/// Throws InputError with line: bad syntax, no job, an id twice or none, no work or two kinds of
+/// it, numbers out of range, GPUs that nobody knows, `after` in a cycle or of nobody, a deadline
+/// before the arrival, serving with work beside it, without a rate, lengths, hours or a limit.
 [[nodiscard]] std::vector<PlanJob> load_jobs(std::string_view text, std::string_view where,
                                              const GpuCatalog& gpus);
 

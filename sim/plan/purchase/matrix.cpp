@@ -164,7 +164,8 @@ class Maker {
   std::vector<std::pair<std::size_t, MeasuredRate>> measured_;
 };
 
-/// Energy of a job over that of idle machines: what its boards draw more, at most what the machine can.
+/// Energy of a job over that of idle machines: what its boards draw more, at most what the machine
+/// can.
 Joules extra_energy(const MatrixCell& cell, const Offer& offer, const GpuSpec& gpu, Seconds time) {
   const Watts most = (offer.load - offer.idle) * (static_cast<double>(cell.gang) / offer.gpus);
   if (!cell.power) return most * time;
@@ -172,7 +173,8 @@ Joules extra_energy(const MatrixCell& cell, const Offer& offer, const GpuSpec& g
   return max(Watts{}, min(boards, most)) * time;
 }
 
-/// Replicas of a gang each that bear what is asked for, in whole machines where one does not hold them. Nothing: more than anybody has.
+/// Replicas of a gang each that bear what is asked for, in whole machines where one does not hold
+/// them. Nothing: more than anybody has.
 std::optional<ServedGangs> gangs_for(const ServingDemand& demand, const MatrixCell& cell,
                                      const Offer& offer) {
   constexpr double kMost = 1e6;
@@ -231,7 +233,8 @@ PurchaseProblem make_problem(const std::vector<PlanJob>& jobs, const Catalogue& 
           if (!mode.served) continue;
           mode.gang = mode.served->gpus;
           mode.time = job.serving->time;
-          // Replicas that share the requests share the work: what all draw is what the busy ones would.
+          // Replicas that share the requests share the work: what all draw is what the busy ones
+          // would.
           const double busy = job.serving->requests_per_s / cell->samples_per_s.value;
           mode.extra_energy = extra_energy(*cell, offer, gpus.find(offer.gpu), mode.time) * busy;
           problem.modes.push_back(mode);

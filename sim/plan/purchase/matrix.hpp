@@ -28,8 +28,8 @@ struct MatrixCell {
   std::size_t job = 0;
   std::string gpu, machine;
   int gang = 1, nodes = 1;
-  Interval
-      predicted;  ///< samples/s of the gang, as predicted; of one that serves: requests/s within its limits
+  Interval predicted;      ///< samples/s of the gang, as predicted; of one that serves: requests/s
+                           ///< within its limits
   Interval samples_per_s;  ///< the same, corrected by what was measured
   std::string basis;       ///< "predicted", "measured", or "corrected" by runs elsewhere
   Bytes needed{}, capacity{};
@@ -49,12 +49,14 @@ struct PlanMatrix {
                                        std::string_view machine, int gang) const;
 };
 
-/// Every job on every gang that some offer allows it. Throws InputError: hours_on on a GPU where the job cannot be predicted.
+/// Every job on every gang that some offer allows it. Throws InputError: hours_on on a GPU where
+/// the job cannot be predicted.
 [[nodiscard]] PlanMatrix make_matrix(const std::vector<PlanJob>& jobs,
                                      const std::vector<Offer>& offers, const CellSource& source,
                                      const ErrorShares& shares);
 
-/// The jobs' ways to run, with `cell_of_mode` naming the cell behind each. What does not fit or cannot be predicted is none.
+/// The jobs' ways to run, with `cell_of_mode` naming the cell behind each. What does not fit or
+/// cannot be predicted is none.
 [[nodiscard]] PurchaseProblem make_problem(const std::vector<PlanJob>& jobs,
                                            const Catalogue& catalogue, const PlanMatrix& matrix,
                                            const GpuCatalog& gpus,

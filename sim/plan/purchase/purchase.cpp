@@ -70,7 +70,8 @@ Report solve_at(const PurchaseProblem& problem, Seconds horizon, double seconds,
   }();
 }
 
-/// Least horizon: doubled until there is a plan, then halved between what has one and what is proven to have none.
+/// Least horizon: doubled until there is a plan, then halved between what has one and what is
+/// proven to have none.
 Report shortest(const PurchaseProblem& problem, const PurchaseSearch& search, Clock& clock) {
   const double most =
       problem.limits.deadline ? problem.limits.deadline->in_s() : kLongestYears * kPurchaseYear;
@@ -104,8 +105,9 @@ Report shortest(const PurchaseProblem& problem, const PurchaseSearch& search, Cl
   return best;
 }
 
-/// Horizons in even ratios from the least one on, the same whatever the deadline, up to it, and it; then finer around the
-/// best. Each plan is looked at again at its own makespan where that is shorter: the same machines cost less until then.
+/// Horizons in even ratios from the least one on, the same whatever the deadline, up to it, and it;
+/// then finer around the best. Each plan is looked at again at its own makespan where that is
+/// shorter: the same machines cost less until then.
 Report cheapest_per_job(const PurchaseProblem& problem, const PurchaseSearch& search,
                         Clock& clock) {
   constexpr double kRatio = 1.3, kShorter = 0.999;

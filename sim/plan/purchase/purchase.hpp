@@ -55,13 +55,14 @@ struct Mode {
 /// The purchase as a mixed integer program.
 ///   machines n_o whole, jobs x_k of mode k whole, horizon T
 ///   sum over k of j of x_k = count_j
-///   sum over k of o of gang_k time_k x_k <= gpus_o n_o (T - delivery_o)        owned and bought, rented where `most` is few
-///   n_o >= ceil(gang_k / gpus_o) y_k,  x_k <= count y_k                         gangs over several machines
-///   start_j + sum of time_k x_k <= min(deadline_j, T), start_j >= arrival_j, ends of those before it
-///   rented hours_o >= sum of machines' hours, >= the longest of its jobs
-///   spend <= budget, sum load_o n_o <= power, sum rack_units_o n_o <= rack_units
-///   cost = sum n_o (charge_o + hosting_o T + idle_o pue T energy price) + rent + extra energy x pue x price
-/// GPU time is counted as an area: that jobs can be laid into it whole is for the simulation to confirm.
+///   sum over k of o of gang_k time_k x_k <= gpus_o n_o (T - delivery_o)        owned and bought,
+///   rented where `most` is few n_o >= ceil(gang_k / gpus_o) y_k,  x_k <= count y_k gangs over
+///   several machines start_j + sum of time_k x_k <= min(deadline_j, T), start_j >= arrival_j, ends
+///   of those before it rented hours_o >= sum of machines' hours, >= the longest of its jobs spend
+///   <= budget, sum load_o n_o <= power, sum rack_units_o n_o <= rack_units cost = sum n_o
+///   (charge_o + hosting_o T + idle_o pue T energy price) + rent + extra energy x pue x price
+/// GPU time is counted as an area: that jobs can be laid into it whole is for the simulation to
+/// confirm.
 struct PurchaseProblem {
   std::vector<Offer> offers;
   std::vector<Demand> jobs;
@@ -110,7 +111,8 @@ struct PurchaseSearch {
   double gap = 1e-4;  ///< good enough
 };
 
-/// The best plan within the limits, with the gap that the time left; nothing: there is none, or none was found in time
+/// The best plan within the limits, with the gap that the time left; nothing: there is none, or
+/// none was found in time
 /// (`proven` tells). Goal Cost needs a deadline.
 [[nodiscard]] std::optional<Purchase> find_purchase(const PurchaseProblem& problem,
                                                     const PurchaseSearch& search,

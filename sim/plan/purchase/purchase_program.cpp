@@ -104,7 +104,8 @@ void PurchaseProgram::add_gangs() {
     const Offer& offer = problem_.offers[mode.offer];
     const int machines = machines_of(mode, offer), count = problem_.jobs[mode.job].count;
     const bool rented = offer.tenure == Tenure::Rented;
-    // Hours of a rented machine are at least those of its longest job; machines there are no fewer than its widest gang needs.
+    // Hours of a rented machine are at least those of its longest job; machines there are no fewer
+    // than its widest gang needs.
     const double needed = rented ? machines * mode.time.in_s() / kProgramHour : machines;
     std::size_t used = *mode_[k];
     if (count > 1) {

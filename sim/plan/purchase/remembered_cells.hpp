@@ -9,12 +9,13 @@
 
 namespace tracecast::plan {
 
-/// Predictions of cells by several threads, kept in a file between runs (sim/store). What was under way when a run ended is asked
-/// again, all else is not.
+/// Predictions of cells by several threads, kept in a file between runs (sim/store). What was under
+/// way when a run ended is asked again, all else is not.
 class RememberedCells {
  public:
-  /// `fingerprint`: all that decides an answer but the question: the program and the files it was given. `file` empty: nothing is kept. `threads` 0:
-  /// as many as the machine has. Throws InputError.
+  /// `fingerprint`: all that decides an answer but the question: the program and the files it was
+  /// given. `file` empty: nothing is kept. `threads` 0: as many as the machine has. Throws
+  /// InputError.
   RememberedCells(Predictor predictor, std::string fingerprint, const std::filesystem::path& file,
                   unsigned threads = 0);
   ~RememberedCells();

@@ -11,7 +11,8 @@ namespace {
 using Term = LinearProgram::Term;
 constexpr double kInfinity = LinearProgram::kInfinity, kHour = 3600;
 
-/// Jobs divided among machines that are there. Variables: jobs by mode in parts, hours of rented machines, the horizon.
+/// Jobs divided among machines that are there. Variables: jobs by mode in parts, hours of rented
+/// machines, the horizon.
 class WorldProgram {
  public:
   WorldProgram(const PurchaseProblem& problem, PurchaseGoal goal, const Purchase& plan,
@@ -141,14 +142,16 @@ class WorldProgram {
   std::vector<std::vector<Term>> filled_;
 };
 
-/// Share of the planned replicas that are held. Spare ones, planned to be certain, stay: only a world that needs more than all of them has
-/// more, only one that needs fewer than were expected to do has fewer.
+/// Share of the planned replicas that are held. Spare ones, planned to be certain, stay: only a
+/// world that needs more than all of them has more, only one that needs fewer than were expected to
+/// do has fewer.
 double held_share(const ServedGangs& served, double error) {
   const double needed = served.needed_share(error);
   return needed > 1 ? needed : std::min(1.0, needed / served.needed_share(0));
 }
 
-/// Times of all modes when rates are off by `errors`, ln(true / predicted about the corrected mean).
+/// Times of all modes when rates are off by `errors`, ln(true / predicted about the corrected
+/// mean).
 std::vector<double> times_in(const PurchaseProblem& problem, const PlanMatrix& matrix,
                              const std::vector<std::size_t>& cell_of_mode,
                              const std::vector<double>& errors) {
@@ -207,8 +210,8 @@ Robustness judge_plans(const PurchaseProblem& problem, PurchaseGoal goal,
   const auto errors = draw_worlds(matrix.field, worlds, seed);
   std::vector<std::vector<double>> values(plans.size());
   std::vector<double> leads;
-  // A world's program lays jobs in parts: it tells what errors change, relative to its own answer without any. So the plan's figure is
-  // that of the world without errors.
+  // A world's program lays jobs in parts: it tells what errors change, relative to its own answer
+  // without any. So the plan's figure is that of the world without errors.
   std::vector<double> as_planned;
   for (const Mode& mode : problem.modes) as_planned.push_back(mode.time.in_s());
   std::vector<double> in_whole;

@@ -28,9 +28,10 @@ struct Robustness {
   std::optional<UsefulMeasurement> measurement;
 };
 
-/// Evaluates plans in worlds where every rate is off by what was drawn: the machines stay, jobs are divided anew among them (as a linear
-/// program, jobs in parts), since who owns machines measures on them. A plan's objective is multiplied by what the program says of a
-/// world over what it says without errors.
+/// Evaluates plans in worlds where every rate is off by what was drawn: the machines stay, jobs are
+/// divided anew among them (as a linear program, jobs in parts), since who owns machines measures
+/// on them. A plan's objective is multiplied by what the program says of a world over what it says
+/// without errors.
 [[nodiscard]] Robustness judge_plans(const PurchaseProblem& problem, PurchaseGoal goal,
                                      const std::vector<Purchase>& plans, const PlanMatrix& matrix,
                                      const std::vector<std::size_t>& cell_of_mode,

@@ -38,7 +38,8 @@ std::int64_t CachingAllocator::segment_size(std::int64_t wanted, bool small) con
   return wanted < large_segment_ / 2 ? large_segment_ : round_up(wanted, kLargeMultiple);
 }
 
-/// Costs what is given back, not what is kept: a step that does not fit asks at each of its segments.
+/// Costs what is given back, not what is kept: a step that does not fit asks at each of its
+/// segments.
 void CachingAllocator::return_free_segments(Pool& pool) {
   for (const auto& [size, handle] : pool.segments.all()) {
     reserved_ -= size;

@@ -10,17 +10,19 @@ namespace tracecast {
 
 /// A framework's device allocator: keeps what it got from the driver, hands out the smallest free
 /// block that is large enough, splits blocks and joins free neighbours.
-///   A request is rounded up to `block` bytes. When no free block fits, a new segment comes from the
-///   driver: requests up to 1 MiB from 2 MiB segments, larger ones below half of `large_segment` from
-///   segments of that size, the rest in multiples of 2 MiB.
-/// Small and large requests use separate pools. When the driver has no more (`limit`), segments without a block in use
-/// go back to it first; a request that still finds no room is granted all the same, and `most_reserved` tells. Source: PyTorch, c10/cuda/CUDACachingAllocator.cpp
+///   A request is rounded up to `block` bytes. When no free block fits, a new segment comes from
+///   the driver: requests up to 1 MiB from 2 MiB segments, larger ones below half of
+///   `large_segment` from segments of that size, the rest in multiples of 2 MiB.
+/// Small and large requests use separate pools. When the driver has no more (`limit`), segments
+/// without a block in use go back to it first; a request that still finds no room is granted all
+/// the same, and `most_reserved` tells. Source: PyTorch, c10/cuda/CUDACachingAllocator.cpp
 /// (kSmallSize, kSmallBuffer, kLargeBuffer, kMinLargeAlloc, kRoundLarge); TensorFlow's best-fit
 /// allocator with coalescing (BFC) differs in its bins, not in what it needs.
 class CachingAllocator {
  public:
   using Handle = std::size_t;
-  /// `large_segment` 0 = every large request a segment of its own size; `limit`: bytes that the driver has.
+  /// `large_segment` 0 = every large request a segment of its own size; `limit`: bytes that the
+  /// driver has.
   CachingAllocator(std::int64_t block, std::int64_t large_segment, std::int64_t limit = INT64_MAX);
 
   /// `size` at least 1.
@@ -29,7 +31,8 @@ class CachingAllocator {
   /// Gives segments without a block in use back to the driver.
   void release_cached();
 
-  /// Size of the largest request that needs no segment given back first: what the driver has left, or a free block.
+  /// Size of the largest request that needs no segment given back first: what the driver has left,
+  /// or a free block.
   [[nodiscard]] std::int64_t largest_available() const;
   /// Whether a request finds room, segments without a block in use given back first if need be.
   [[nodiscard]] bool has_room(std::int64_t size) const;
@@ -49,8 +52,8 @@ class CachingAllocator {
     Handle previous = kNone, next = kNone;  ///< neighbours in the same segment
   };
   static constexpr Handle kNone = static_cast<Handle>(-1);
-  /// Free blocks by size, then handle. They are few, and a sorted vector takes no memory for each; entries are moved as bytes, which a
-  /// std::pair is not.
+  /// Free blocks by size, then handle. They are few, and a sorted vector takes no memory for each;
+  /// entries are moved as bytes, which a std::pair is not.
   class FreeBlocks {
    public:
     struct Entry {

@@ -21,8 +21,8 @@ std::int64_t as_integer(Bytes bytes) {
 
 Bytes as_bytes(std::int64_t bytes) { return Bytes(static_cast<double>(bytes)); }
 
-/// Ops that autocast runs in 16 bits, if they read weights. Source: PyTorch documentation, "CUDA Ops that can
-/// Autocast to float16": tables that are looked up are in no list.
+/// Ops that autocast runs in 16 bits, if they read weights. Source: PyTorch documentation, "CUDA
+/// Ops that can Autocast to float16": tables that are looked up are in no list.
 bool casts_weights(const Op& op) {
   switch (op.kind) {
     case OpKind::Conv:
@@ -91,7 +91,8 @@ class Replay {
     }
   }
 
-  /// `pool`: of a framework that takes a share of the device; nothing: the allocator knows what is left.
+  /// `pool`: of a framework that takes a share of the device; nothing: the allocator knows what is
+  /// left.
   std::vector<Bytes> choose_scratch(const ScratchChoice& choose, std::optional<Bytes> pool) {
     std::vector<Bytes> workspaces(lives_.num_ops);
     const auto has_room = [&](Bytes size) {

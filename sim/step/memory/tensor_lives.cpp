@@ -110,8 +110,8 @@ class Lives {
                  options_.element_sizes[id.index].in_bytes());
   }
 
-  /// Where nothing is ever freed, an op done in place is undone in place: its gradient overwrites the one that
-  /// came in.
+  /// Where nothing is ever freed, an op done in place is undone in place: its gradient overwrites
+  /// the one that came in.
   [[nodiscard]] bool gradient_is_in_place(const Op& op) const {
     return framework_.memory.tensors != TensorMemory::UntilLastUse && op.pass == Pass::Backward &&
            op.kind == OpKind::Activation && op.forward.has_value() &&

@@ -22,13 +22,16 @@ struct TensorBuffer {
 
 struct LivesOptions {
   std::span<const Bytes> element_sizes;  ///< by tensor (models/lowering/lower.hpp)
-  /// Gradients of weights outlive the step (accumulation over several micro-batches), whatever the framework does.
+  /// Gradients of weights outlive the step (accumulation over several micro-batches), whatever the
+  /// framework does.
   bool keeps_gradients = false;
 };
 
 /// The buffers of one step in the order of their tensors, then those that no tensor stands for:
-/// - indices of max pools (8 bytes per output), from the pool to its gradient, where the framework keeps them;
-/// - mean and deviation that batch, layer, instance and group norms save for their gradient: 2 values a row;
+/// - indices of max pools (8 bytes per output), from the pool to its gradient, where the framework
+/// keeps them;
+/// - mean and deviation that batch, layer, instance and group norms save for their gradient: 2
+/// values a row;
 /// - the new gradient of a weight while it is added to the one kept between micro-batches or steps.
 /// `framework.memory.tensors` decides how long activations and gradients stay.
 [[nodiscard]] std::vector<TensorBuffer> find_buffers(const NetworkGraph& graph,
@@ -40,7 +43,8 @@ struct StepLives {
   std::vector<TensorBuffer> buffers;
   std::int64_t half_copies = 0;  ///< bytes of the 16-bit copies of weights that autocast keeps
   std::size_t num_ops = 0;
-  /// Of the buffers that are not permanent, the indices op by op: those of op i are [first[i], first[i + 1]) of `index`.
+  /// Of the buffers that are not permanent, the indices op by op: those of op i are [first[i],
+  /// first[i + 1]) of `index`.
   struct ByOp {
     std::vector<std::uint32_t> first, index;
     [[nodiscard]] std::span<const std::uint32_t> of(std::size_t op) const {

@@ -30,7 +30,8 @@ FakeDevice fake(FakeFaults faults = {}) {
   return FakeDevice(rehearsal_truth(v100(), default_cost_profile()), faults, 7);
 }
 
-/// One calibration in a folder of its own; each call opens device and journal anew, as a new process would.
+/// One calibration in a folder of its own; each call opens device and journal anew, as a new
+/// process would.
 class Calibration {
  public:
   CollectResult call(CollectOptions options = {}) {

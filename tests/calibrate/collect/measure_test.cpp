@@ -37,7 +37,8 @@ TEST_CASE("repetitions fill the busy time, within bounds") {
 }
 
 TEST_CASE("noisy durations are repeated until the median is known to 1 percent") {
-  // Alternating 80 and 120 us: the middle values stay apart however many there are, so the most is taken.
+  // Alternating 80 and 120 us: the middle values stay apart however many there are, so the most is
+  // taken.
   ScriptedDevice noisy([](int, int count) {
     DeviceRun run = even_run(count, 100);
     for (std::size_t i = 0; i < run.durations.size(); ++i)

@@ -1,5 +1,6 @@
-// The whole pipeline on a rehearsal: a hidden truth drawn from what is believed before any measurement, measured with noise,
-// throttling and outliers, fitted, and compared with what the fit says of itself.
+// The whole pipeline on a rehearsal: a hidden truth drawn from what is believed before any
+// measurement, measured with noise, throttling and outliers, fitted, and compared with what the fit
+// says of itself.
 #include <doctest/doctest.h>
 
 #include <algorithm>

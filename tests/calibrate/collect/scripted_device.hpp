@@ -6,7 +6,8 @@
 
 namespace tracecast::calibrate {
 
-/// A device that does what a test says: each call of `run` asks the script, time passes by the durations and rests.
+/// A device that does what a test says: each call of `run` asks the script, time passes by the
+/// durations and rests.
 class ScriptedDevice final : public Device {
  public:
   /// (number of the call from 0, repetitions)

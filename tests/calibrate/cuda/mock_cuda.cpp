@@ -1,6 +1,7 @@
-// A shared library that stands for NVIDIA's driver, NVML, CUPTI, NVRTC, cuBLAS and cuDNN at once, found under each of their
-// names: a Tesla T4 that computes nothing and on which time passes as work is launched. It lets tests walk the whole way of the
-// real device. Environment: MOCK_CUDA_INIT (what cuInit returns), MOCK_CUPTI_REFUSES, MOCK_LOST_AFTER (launches until the
+// A shared library that stands for NVIDIA's driver, NVML, CUPTI, NVRTC, cuBLAS and cuDNN at once,
+// found under each of their names: a Tesla T4 that computes nothing and on which time passes as
+// work is launched. It lets tests walk the whole way of the real device. Environment:
+// MOCK_CUDA_INIT (what cuInit returns), MOCK_CUPTI_REFUSES, MOCK_LOST_AFTER (launches until the
 // device faults). Types are ours: the header's macros would rename functions.
 #include <algorithm>
 #include <cstddef>
@@ -275,7 +276,8 @@ int cudnnSetPooling2dDescriptor(...) { return 0; }
 TRACECAST_MOCK_WORKSPACE(Forward)
 TRACECAST_MOCK_WORKSPACE(BackwardData)
 TRACECAST_MOCK_WORKSPACE(BackwardFilter)
-// Two kernels, as of a transform and a GEMM; one algorithm that fails although its workspace was told.
+// Two kernels, as of a transform and a GEMM; one algorithm that fails although its workspace was
+// told.
 int cudnnConvolutionForward(void*, const void*, void*, const void*, void*, const void*, void*,
                             int algorithm, ...) {
   if (algorithm == 5) return 9;

@@ -30,7 +30,8 @@ MeasurementContext context() {
           .library = SpecLibrary::embedded()};
 }
 
-/// GEMMs of many shapes on three GPUs, timed as back-to-back calls. The times stand for nothing: each test puts its own.
+/// GEMMs of many shapes on three GPUs, timed as back-to-back calls. The times stand for nothing:
+/// each test puts its own.
 MeasurementSet gemms(const std::string& dtype = "fp32") {
   std::string rows = "source,gpu,dtype,op,pass,batch,m,n,k,layout,time_us,timing,clock_mhz,split\n";
   for (const char* gpu : {"p100_pcie_16gb", "v100_pcie_32gb", "t4"}) {
@@ -90,7 +91,8 @@ MeasurementSet convolutions() {
   return set;
 }
 
-/// Gives every row the time of a hidden profile, one GPU at a time off its spec, with log-normal noise.
+/// Gives every row the time of a hidden profile, one GPU at a time off its spec, with log-normal
+/// noise.
 void play(MeasurementSet& set, const CostProfile& hidden, double t4_arithmetic, double noise) {
   Random random(7);
   for (Measurement& row : set.rows) {

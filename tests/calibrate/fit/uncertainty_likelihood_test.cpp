@@ -9,8 +9,8 @@ TEST_SUITE_BEGIN("calibrate/fit/uncertainty_likelihood");
 
 namespace tracecast {
 
-/// Rows of unknown 0, every other with unknown 1 on top; errors of Student's distribution with `degrees` of freedom, scaled
-/// to the row's hidden spread.
+/// Rows of unknown 0, every other with unknown 1 on top; errors of Student's distribution with
+/// `degrees` of freedom, scaled to the row's hidden spread.
 UncertaintyProblem problem_of(double first, double second, double degrees, int n) {
   std::mt19937 random(7);
   std::student_t_distribution<double> student(degrees);
@@ -94,7 +94,8 @@ TEST_CASE("a group left out errs by more than one that all others predict") {
   CHECK(for_one_more_group(1) == 1);
   CHECK(for_one_more_group(2) == doctest::Approx(std::sqrt(1.5 / 2)));
   CHECK(for_one_more_group(4) == doctest::Approx(std::sqrt(1.25 / (4.0 / 3))));
-  // Groups with means of spread 1, each predicted by the mean of some others: as wide as the formula says.
+  // Groups with means of spread 1, each predicted by the mean of some others: as wide as the
+  // formula says.
   std::mt19937 random(3);
   std::normal_distribution<double> normal;
   const auto uncertainty_with = [&](int others) {

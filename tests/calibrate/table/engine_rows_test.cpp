@@ -110,7 +110,8 @@ TEST_CASE("MoE networks are read as the collectors timed them") {
     const auto row = first_row(kExperts, std::string("b200,") + format + shape, engine);
     return std::get<ExpertsWork>(call_of(row).calls[0]);
   };
-  // 8 of 128 experts: every other token has one of its 8 there. SGLang's calls begin with those 32 and multiply their 256 - 32 others.
+  // 8 of 128 experts: every other token has one of its 8 there. SGLang's calls begin with those 32
+  // and multiply their 256 - 32 others.
   const ExpertsWork sglang = work("bfloat16", GemmEngine::SgLang);
   CHECK(sglang.tokens == 32);
   CHECK(sglang.perhaps_strays == 224);

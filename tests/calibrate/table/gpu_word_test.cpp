@@ -35,13 +35,15 @@ TEST_CASE("every spelling in the measured data names its GPU, in the table where
       if (reader.field(*reader.find_column("kind")) != "gpu") continue;
       const std::string canonical(reader.field(*reader.find_column("canonical")));
       const std::string word(reader.field(*reader.find_column("written_as")));
-      // "modern/vidur_linear.csv (80 GB; by its bandwidth the PCIe card)", "kernels/a.csv; kernels/b.csv.gz", "serving"
+      // "modern/vidur_linear.csv (80 GB; by its bandwidth the PCIe card)", "kernels/a.csv;
+      // kernels/b.csv.gz", "serving"
       std::string_view where = reader.field(*reader.find_column("where"));
       CAPTURE(file);
       CAPTURE(reader.line());
       CAPTURE(word);
       const std::string id = gpus.find(canonical).id;
-      // "a100", "p100", "v100", "v100_pcie" stand for a board of several: the beginning of the one that we take.
+      // "a100", "p100", "v100", "v100_pcie" stand for a board of several: the beginning of the one
+      // that we take.
       CHECK(id.starts_with(canonical));
       constexpr std::string_view kEnd = ".csv";
       do {

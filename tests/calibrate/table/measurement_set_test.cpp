@@ -38,7 +38,8 @@ MeasurementSet load(const std::string& rows, const MeasurementFilter& filter = {
   return load_measurements(files, known, default_cost_profile(), filter);
 }
 
-/// 2 * 1024^3 FLOP, 12.6 MB on a V100 of 14 TFLOP/s and 900 GB/s: 153 us at peak. 190 us are possible.
+/// 2 * 1024^3 FLOP, 12.6 MB on a V100 of 14 TFLOP/s and 900 GB/s: 153 us at peak. 190 us are
+/// possible.
 const std::string kGood = "me,v100_pcie_32gb,fp32,gemm,forward,1,1024,1024,1024,,190,loop,,\n";
 
 }  // namespace

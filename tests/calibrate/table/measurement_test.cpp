@@ -8,7 +8,8 @@
 namespace tracecast {
 namespace {
 
-/// One op that streams so many bytes, as a framework runs it: 30 us of host, 10 of them after the launch.
+/// One op that streams so many bytes, as a framework runs it: 30 us of host, 10 of them after the
+/// launch.
 Measurement framework_op(double bytes) {
   IsolatedOp op;
   op.timing = Timing::FrameworkOp;

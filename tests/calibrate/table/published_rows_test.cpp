@@ -34,7 +34,8 @@ bool is_of(const PublishedSource& record, const CsvReader& row) {
 }
 
 TEST_CASE("every row of the measured data is of a source with a record") {
-  // Of the long tables the first row stands for all: one source each, or one per value of the column `source`.
+  // Of the long tables the first row stands for all: one source each, or one per value of the
+  // column `source`.
   struct Folder {
     const char* name;
     bool every_row;

@@ -55,8 +55,8 @@ TEST_CASE("a GEMM's rooflines are its arithmetic at the peak and each operand on
 
 TEST_CASE("attention, experts and quantisation have theirs; whole steps none") {
   const GpuSpec gpu = round_gpu();
-  DecodeWork
-      decode;  // 1000 keys of 4 heads of 256 values: 2.048 MB, and 2 * 32 * 256 bytes of queries and results
+  DecodeWork decode;  // 1000 keys of 4 heads of 256 values: 2.048 MB, and 2 * 32 * 256 bytes of
+                      // queries and results
   decode.keys = 1000, decode.heads = 32, decode.kv_heads = 4;
   auto roofline = roofline_of(measured(gpu, EngineCall{{decode}}));
   REQUIRE(roofline);

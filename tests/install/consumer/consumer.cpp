@@ -9,8 +9,9 @@
 
 #include "sim/job/predictor.hpp"
 
-/// consumer FILE: every line of FILE is a command line of `tracecast predict`. Says the same through the library and prints
-/// each figure of the forecast as "PATH VALUE", PATH being that of the command's JSON. same_results.py compares the two.
+/// consumer FILE: every line of FILE is a command line of `tracecast predict`. Says the same
+/// through the library and prints each figure of the forecast as "PATH VALUE", PATH being that of
+/// the command's JSON. same_results.py compares the two.
 namespace {
 
 using namespace tracecast;

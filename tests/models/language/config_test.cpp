@@ -109,7 +109,8 @@ TEST_CASE("every family's file gives its published parameters") {
       {"gpt2", 124'439'808, 0},
       {"gpt2_xl", 1'557'611'200, 0},
       {"llama4_scout", 108'641'793'536, 0, true},
-      // Text and images, encoder and all: checkpoints by their index, some parts of which are counted otherwise.
+      // Text and images, encoder and all: checkpoints by their index, some parts of which are
+      // counted otherwise.
       {"llava_1.5_7b", 7.063427e9, 0.0005, true},
       {"llava_1.6_mistral_7b", 7.566748e9, 0.0005, true},
       {"paligemma_3b", 2.923466e9, 0.0005, true},
@@ -125,8 +126,10 @@ TEST_CASE("every family's file gives its published parameters") {
       {"internvl3_8b", 7.944374e9, 0.0005, true},
       // BLOOM's model card.
       {"bloom_176b", 176'247'271'424, 0},
-      // Model cards, rounded as they print it: Qwen3-14B, -32B, -30B-A3B, -235B-A22B, Qwen3.5-397B-A17B, Qwen1.5-MoE-A2.7B
-      // (14.3 B), DeepSeek-V3 (main network, 671 B), DeepSeek-V2-Lite (15.7 B), GLM-5 (744 B), internlm-20b (20 B).
+      // Model cards, rounded as they print it: Qwen3-14B, -32B, -30B-A3B, -235B-A22B,
+      // Qwen3.5-397B-A17B, Qwen1.5-MoE-A2.7B
+      // (14.3 B), DeepSeek-V3 (main network, 671 B), DeepSeek-V2-Lite (15.7 B), GLM-5 (744 B),
+      // internlm-20b (20 B).
       {"qwen3_14b", 14.8e9, 0.005},
       {"qwen3_32b", 32.8e9, 0.005},
       {"qwen3_30b_a3b", 30.5e9, 0.005},
@@ -143,9 +146,11 @@ TEST_CASE("every family's file gives its published parameters") {
       // Hugging Face prints 229 B for MiniMax-M2.5 and 8.1 B for Nemotron-H-8B.
       {"minimax_m2.5", 229e9, 0.005},
       {"nemotron_h_8b", 8.1e9, 0.005},
-      // The card prints "1T"; llama.cpp counts 1.026 T in the checkpoint of Kimi-K2, whose text Kimi-K2.5 shares.
+      // The card prints "1T"; llama.cpp counts 1.026 T in the checkpoint of Kimi-K2, whose text
+      // Kimi-K2.5 shares.
       {"kimi_k2.5", 1.026e12, 0.005},
-      // Checkpoints by their safetensors index, tied weights once; Pythia, BLOOM and OLMo by their cards.
+      // Checkpoints by their safetensors index, tied weights once; Pythia, BLOOM and OLMo by their
+      // cards.
       {"pythia_6.9b", 6'857'302'016, 0},
       {"pythia_70m", 70'426'624, 0},
       {"gptj_6b", 6'050'882'784, 0},
@@ -209,7 +214,8 @@ TEST_CASE("every family's file gives its published parameters") {
       {"llama3.2_3b", 3'212'749'824, 0},
       {"seed_oss_36b", 36'151'104'512, 0},
       {"exaone3.5_7.8b", 7'818'448'896, 0},
-      // Rounded as the cards and indices print them; of stablelm-2-12b, GLM-4-32B and Apertus to the millions: norms of heads and two numbers of
+      // Rounded as the cards and indices print them; of stablelm-2-12b, GLM-4-32B and Apertus to
+      // the millions: norms of heads and two numbers of
       // xIELU are counted otherwise.
       {"mpt_30b", 29.96e9, 0.005},
       {"stablelm2_12b", 12.1436e9, 0.005},
@@ -319,7 +325,8 @@ TEST_CASE("rules of single families place mixers, windows, turned heads and expe
   CHECK(std::holds_alternative<GroupedQueryAttention>(jamba.layer(4).mixer));
   CHECK(std::holds_alternative<DenseFeedForward>(jamba.layer(0).feed_forward));
   CHECK(std::holds_alternative<ExpertFeedForward>(jamba.layer(1).feed_forward));
-  // Kimi Linear: three of the delta rule, one of latent attention; the last but two and the last, too.
+  // Kimi Linear: three of the delta rule, one of latent attention; the last but two and the last,
+  // too.
   const LanguageNetwork kimi = network_of("kimi_linear_48b");
   CHECK(std::get<GatedDeltaNet>(kimi.layer(2).mixer).decay_rank == 128);
   CHECK(std::holds_alternative<LatentAttention>(kimi.layer(3).mixer));
@@ -330,12 +337,14 @@ TEST_CASE("rules of single families place mixers, windows, turned heads and expe
   CHECK(attention(command, 2).rotary_width == 128);
   CHECK(attention(command, 3).window == 0);
   CHECK(attention(command, 3).rotary_width == 0);
-  // GPT-Neo: the first sees all, the second 256 tokens. SmolLM 3: every fourth layer turns no heads.
+  // GPT-Neo: the first sees all, the second 256 tokens. SmolLM 3: every fourth layer turns no
+  // heads.
   CHECK(attention(network_of("gpt_neo_2.7b"), 0).window == 0);
   CHECK(attention(network_of("gpt_neo_2.7b"), 1).window == 256);
   CHECK(attention(network_of("smollm3_3b"), 3).rotary_width == 0);
   CHECK(attention(network_of("smollm3_3b"), 4).rotary_width == 128);
-  // Falcon: one head of keys, side by side behind one norm; the largest with eight heads and two norms.
+  // Falcon: one head of keys, side by side behind one norm; the largest with eight heads and two
+  // norms.
   CHECK(attention(network_of("falcon_7b"), 0).kv_heads == 1);
   CHECK(network_of("falcon_7b").layer(0).shared_norm);
   CHECK(attention(network_of("falcon_180b"), 0).kv_heads == 8);

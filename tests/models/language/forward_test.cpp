@@ -85,7 +85,8 @@ TEST_CASE("tokens fall on experts as a binomial distribution has it") {
   CHECK(three.rows == doctest::Approx(1.5));
   CHECK(three.others == doctest::Approx(1.5));
   CHECK(three.tiles[0] == doctest::Approx(7.0 / 8));
-  // Many tokens: the normal distribution goes on where the sum stops; tiles are between rows / size and that and one more.
+  // Many tokens: the normal distribution goes on where the sum stops; tiles are between rows / size
+  // and that and one more.
   for (const double tokens : {500.0, 513.0, 4000.0}) {
     const ExpertLoad many = random_expert_load(tokens, 8, 64, 1);
     for (std::size_t i = 0; i < kExpertTileRows.size(); ++i) {

@@ -116,7 +116,8 @@ TEST_CASE("attention in one kernel has the same weights, half the scores and no 
   CHECK(count(fused, OpKind::Attention) == 32);
   CHECK(count(fused, OpKind::Softmax) == 0);
   CHECK(count(fused, OpKind::Transpose) == 0);
-  // 2 sequences, 32 layers and heads, 64 x 64 scores of which half lie in the future, 2 GEMMs of 128.
+  // 2 sequences, 32 layers and heads, 64 x 64 scores of which half lie in the future, 2 GEMMs of
+  // 128.
   CHECK(steps.forward_macs() - fused.forward_macs() == 2. * 32 * 32 * 64 * 64 / 2 * 2 * 128);
 }
 
@@ -133,7 +134,8 @@ TEST_CASE("every network trains with attention in one kernel, and has its parame
         return t.role == TensorRole::Weight;
       });
       CHECK(count(forward, OpKind::Unknown) == 0);
-      // An indexer's choice passes no gradient: its five weights get none (two GEMMs, a key's GEMM, its norm).
+      // An indexer's choice passes no gradient: its five weights get none (two GEMMs, a key's GEMM,
+      // its norm).
       if (count(forward, OpKind::TopKeys) > 0) continue;
       CHECK(count(make_training_graph(forward, {}), OpKind::Optimizer) ==
             static_cast<std::size_t>(weights));
@@ -204,7 +206,8 @@ TEST_CASE("a window spares scores only where kernels skip what it hides") {
       }
     }
   }
-  // 4 layers see 2048 keys a query; 22 all 4096 under a mask, or 512 - 512 * 512 / 8192 = 480. 4 heads.
+  // 4 layers see 2048 keys a query; 22 all 4096 under a mask, or 512 - 512 * 512 / 8192 = 480. 4
+  // heads.
   CHECK(scores[0] == 4. * 4096 * (4 * 2048. + 22 * 4096.));
   CHECK(scores[1] == 4. * 4096 * (4 * 2048. + 22 * 480.));
 }
@@ -287,7 +290,8 @@ TEST_CASE("a network of the zoo is what its config.json says") {
     REQUIRE((entry->language != nullptr));
     LanguageNetwork file = network_of(row.file);
     const LanguageNetwork zoo = entry->language();
-    // The zoo has one name for Llama and its kin, the longest context of a name's releases, and no encoders.
+    // The zoo has one name for Llama and its kin, the longest context of a name's releases, and no
+    // encoders.
     CHECK(zoo.context >= file.context);
     file.family = zoo.family;
     file.context = zoo.context;

@@ -23,9 +23,11 @@ TEST_CASE("a sequence leaves what its layers keep") {
       {"glm_5", 78 * 576., 78 * 128., 0, 0},
       // 18 layers of either kind, 8 heads of 64.
       {"gpt_oss_120b", 18 * 2 * 8 * 64., 0, 18 * 2 * 8 * 64., 0},
-      // 15 layers of attention, 2 heads of 256; 45 states of 64 x 128 x 128 and 3 tokens of 12288 channels.
+      // 15 layers of attention, 2 heads of 256; 45 states of 64 x 128 x 128 and 3 tokens of 12288
+      // channels.
       {"qwen3.5_397b_a17b", 15 * 2 * 2 * 256., 0, 0, 45 * (64 * 128 * 128. + 3 * 12288.)},
-      // 4 layers of attention, 8 heads of 128; 24 states of 8192 x 128 and 3 tokens of 8192 + 2 * 8 * 128 channels.
+      // 4 layers of attention, 8 heads of 128; 24 states of 8192 x 128 and 3 tokens of 8192 + 2 * 8
+      // * 128 channels.
       {"nemotron_h_8b", 4 * 2 * 8 * 128., 0, 0, 24 * (8192 * 128. + 3 * 10240.)},
   };
   for (const Row& row : rows) {
@@ -49,8 +51,8 @@ TEST_CASE("tokens of an MoE take few of its parameters") {
     const char* file;
     double active, tolerance;
   };
-  // Model cards: Qwen3-30B-A3B 3.3 B, Qwen3-235B-A22B 22 B and DeepSeek-V3 37 B with the words' table; GLM-5 40 B;
-  // gpt-oss 5.13 B and 3.61 B with one table.
+  // Model cards: Qwen3-30B-A3B 3.3 B, Qwen3-235B-A22B 22 B and DeepSeek-V3 37 B with the words'
+  // table; GLM-5 40 B; gpt-oss 5.13 B and 3.61 B with one table.
   const Row rows[] = {
       {"deepseek_v3", 37e9, 0.02},     {"glm_5", 40e9, 0.03},
       {"gpt_oss_120b", 5.13e9, 0.002}, {"gpt_oss_20b", 3.61e9, 0.002},

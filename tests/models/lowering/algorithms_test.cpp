@@ -131,8 +131,9 @@ TEST_SUITE("models/lowering/algorithms") {
       bool autotunes;
       bool forward, data, weights;  ///< passes that may take it
     };
-    // 28x28 pixels, per image or 16 of them: 36 * 49 = 1764 multiplications against 16 * 196 = 3136 of fused Winograd;
-    // padded to 16 images, 9 are the first that save any: 16 * 1764 = 28224 = 9 * 3136.
+    // 28x28 pixels, per image or 16 of them: 36 * 49 = 1764 multiplications against 16 * 196 = 3136
+    // of fused Winograd; padded to 16 images, 9 are the first that save any: 16 * 1764 = 28224 = 9
+    // * 3136.
     const Row rows[] = {
         {"one image", 1, PrecisionMode::Fp32, false, false, false, true},
         {"9 images: as many multiplications", 9, PrecisionMode::Fp32, false, false, false, true},

@@ -228,7 +228,8 @@ TEST_SUITE("models/lowering/convolution") {
   }
 
   TEST_CASE("tiled FFT transforms filters of one row two tiles at a time") {
-    // 100 outputs of 5 taps: 28 a tile of 32, four tiles. GEMMs over two tiles of 8 images of one row.
+    // 100 outputs of 5 taps: 28 a tile of 32, four tiles. GEMMs over two tiles of 8 images of one
+    // row.
     ConvAttributes a = square(8, 64, 100, 96, 5);
     a.h = a.p = a.r = 1;
     a.pad_top = a.pad_bottom = 0;
@@ -349,8 +350,8 @@ TEST_SUITE("models/lowering/convolution") {
   }
 
   TEST_CASE("Winograd saves the multiplications of its tiles") {
-    // 16 images of 8x8: F(2x2,3x3) needs 16 GEMMs for 4 results that take 36 directly. F(4x4,3x3) has
-    // 2 x 2 tiles per image, 36 GEMMs each, per pair of channels.
+    // 16 images of 8x8: F(2x2,3x3) needs 16 GEMMs for 4 results that take 36 directly. F(4x4,3x3)
+    // has 2 x 2 tiles per image, 36 GEMMs each, per pair of channels.
     const ConvAttributes a = square(16, 32, 8, 64, 3);
     for (const Pass pass : {Pass::Forward, Pass::BackwardData}) {
       CHECK(flops(find(candidates(a, pass), Algorithm::WinogradFused), true) ==
@@ -360,7 +361,8 @@ TEST_SUITE("models/lowering/convolution") {
       CHECK(flops(find(candidates(a, pass), Algorithm::WinogradNonfused), true) ==
             2.0 * 36 * (16 * 4) * 32 * 64);
     }
-    // Rows, tiles of the images, come in blocks of 128 in cuDNN 7, but on Kepler. Those of weight gradients are channels.
+    // Rows, tiles of the images, come in blocks of 128 in cuDNN 7, but on Kepler. Those of weight
+    // gradients are channels.
     const auto rows = [&](Pass pass, const GpuSpec& gpu, double cudnn_version) {
       const auto list = convolution_candidates(a, pass, PrecisionMode::Fp32, ImageLayout::Nchw, gpu,
                                                cudnn_version);
@@ -423,7 +425,8 @@ TEST_SUITE("models/lowering/convolution") {
   }
 
   TEST_CASE("FFT multiplies one complex pair per frequency and pair of channels") {
-    // 6x6 with padding 1 is 8, padded to 16: 16 * 9 frequencies, 8 operations per complex multiply-add.
+    // 6x6 with padding 1 is 8, padded to 16: 16 * 9 frequencies, 8 operations per complex
+    // multiply-add.
     const ConvAttributes a = square(4, 8, 6, 16, 3);
     for (const Pass pass : kPasses) {
       CHECK(flops(find(candidates(a, pass), Algorithm::Fft), true) == 144.0 * 8 * 4 * 8 * 16);
@@ -431,7 +434,8 @@ TEST_SUITE("models/lowering/convolution") {
   }
 
   TEST_CASE("a filter of one row is transformed along rows, 17 values for 32") {
-    // 28x28 by 1x1: every row fits one tile, so 17 frequencies of 4 * 28 rows, 8 channels by 16, 8 operations each.
+    // 28x28 by 1x1: every row fits one tile, so 17 frequencies of 4 * 28 rows, 8 channels by 16, 8
+    // operations each.
     const auto list = candidates(square(4, 8, 28, 16, 1), Pass::Forward);
     const Candidate& tiled = find(list, Algorithm::FftTiling);
     CHECK(flops(tiled, true) == 17.0 * 8 * (4 * 28) * 8 * 16);

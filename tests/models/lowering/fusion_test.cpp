@@ -252,7 +252,8 @@ TEST_SUITE("models/lowering/fusion") {
     CHECK(kept.written.in_bytes() >= 4 * 64 * 512);
     // Ten rounds of two wide GEMMs and two logical operations for every number that is drawn.
     CHECK(kept.flops.in_flop() >= 60 * 64 * 512);
-    // 512 elements: one warp. Longer than 1024: maximum, sum and quotient read their row anew, and write.
+    // 512 elements: one warp. Longer than 1024: maximum, sum and quotient read their row anew, and
+    // write.
     CHECK(std::get<ReductionWork>(kept.work).row_threads == 32);
     CHECK(std::get<ReductionWork>(again.work).row_threads == 8 * 32);
     CHECK(std::get<ReductionWork>(again.work).passes >= 4);

@@ -20,7 +20,8 @@ namespace {
 
 constexpr std::int64_t kTokens = 64, kWidth = 32;
 
-/// Attention between two GEMMs, then a wide GEMM, GELU and a narrow one, as a layer of BERT without its norms.
+/// Attention between two GEMMs, then a wide GEMM, GELU and a narrow one, as a layer of BERT without
+/// its norms.
 NetworkGraph layer() {
   GraphBuilder b("layer", 1);
   TensorId x = b.linear_layer("first", b.input("x", {1, kTokens, kWidth}), kWidth, true);
@@ -71,7 +72,8 @@ TEST_SUITE_BEGIN("models/lowering/low_precision_operands");
 
 TEST_CASE("an activation between GEMMs, its gradient and attention spare casts") {
   const std::vector<Named> apart = kernels(false), joined = kernels(true);
-  // Five GEMMs cast a weight and an input each, and all but the first, whose input has no gradient, the output's gradient.
+  // Five GEMMs cast a weight and an input each, and all but the first, whose input has no gradient,
+  // the output's gradient.
   CHECK(named(apart, "operand_cast").size() == 5 + 5 + 4);
   CHECK(named(apart, "operand_turn").empty());
   // Cast no more: what attention and GELU give, and what their gradients do.

@@ -84,8 +84,8 @@ TEST_SUITE("models/lowering/lower") {
     double before = 0, after = 0;
     for (const auto& [name, kernels] : apart) before += bytes(kernels);
     for (const auto& [name, kernels] : fused) after += bytes(kernels);
-    // Gone: the sum's three images, the activation's two and its gradient's three. New: the residual and its gradient once
-    // each, and twice a bit per element.
+    // Gone: the sum's three images, the activation's two and its gradient's three. New: the
+    // residual and its gradient once each, and twice a bit per element.
     CHECK(before - after == doctest::Approx(6 * image - 2 * bits));
   }
 
@@ -416,7 +416,8 @@ TEST_SUITE("models/lowering/lower") {
     const NetworkGraph graph = training(std::move(b).take());
     const HostPooling host{
         .forward_per_cell = 1.0_us, .backward_per_cell = 5.0_us, .copy = BytesPerSecond(1e6)};
-    // 2 x 4 images of 12x12 become 6x6: 288 windows of 9 cells. 1 MB/s: an element of 4 bytes takes 4 us.
+    // 2 x 4 images of 12x12 become 6x6: 288 windows of 9 cells. 1 MB/s: an element of 4 bytes takes
+    // 4 us.
     const double in = 2 * 4 * 144, out = 2 * 4 * 36;
     for (const Op& op : graph.ops()) {
       if (op.name == "pool") {
@@ -509,8 +510,9 @@ TEST_SUITE("models/lowering/lower") {
   }
 
   TEST_CASE("kernels per ResNet-50 step agree with profiler traces of PyTorch on V100") {
-    // Both traces: 53 convolutions, 53 batch norms and 49 relus forward and backward, 16 additions each way, 161
-    // parameters (notes/0001). The older one, torch 1.8: 161 each of accumulate, scale, add, update, fill.
+    // Both traces: 53 convolutions, 53 batch norms and 49 relus forward and backward, 16 additions
+    // each way, 161 parameters (notes/0001). The older one, torch 1.8: 161 each of accumulate,
+    // scale, add, update, fill.
     const NetworkGraph graph = training(build_network("resnet50", {.batch = 32, .training = true}));
     const LoweredStep step = lower(graph, find_framework("pytorch"), test::volta(), {});
     std::map<std::string, int> counts;

@@ -12,7 +12,8 @@ using namespace tracecast;
 
 namespace {
 
-/// A bottom of 8 numbers and three rows of tables meet, in batches of 4; their six pairs stand behind the bottom.
+/// A bottom of 8 numbers and three rows of tables meet, in batches of 4; their six pairs stand
+/// behind the bottom.
 NetworkGraph pairs(bool is_read_elsewhere = false) {
   GraphBuilder b("pairs", 4);
   const TensorId dense = b.linear_layer("bottom", b.input("dense", {4, 16}), 8, false);

@@ -51,8 +51,8 @@ TEST_SUITE("models/lowering/precision") {
   }
 
   TEST_CASE("int8 units are in the specs where the architecture has them") {
-    // dp4a came with compute capability 6.1, int8 tensor cores with 7.5 (CUDA C++ Programming Guide,
-    // Arithmetic Instructions; Turing whitepaper); Volta's tensor cores take fp16 alone.
+    // dp4a came with compute capability 6.1, int8 tensor cores with 7.5 (CUDA C++ Programming
+    // Guide, Arithmetic Instructions; Turing whitepaper); Volta's tensor cores take fp16 alone.
     const GpuCatalog catalog = GpuCatalog::embedded();
     for (const GpuSpec& gpu : catalog.all()) {
       CAPTURE(gpu.id);
@@ -65,8 +65,8 @@ TEST_SUITE("models/lowering/precision") {
       CHECK((dp4a || tensor) == (capability >= 61));
       if (dp4a) CHECK(*dp4a / gpu.peak_fp32() == doctest::Approx(4).epsilon(0.01));
       if (tensor) {
-        // Twice the 16-bit rate; GeForce halves FP16 with FP32 sums, so four times there; Blackwell Ultra
-        // gave its int8 units up for FP4.
+        // Twice the 16-bit rate; GeForce halves FP16 with FP32 sums, so four times there; Blackwell
+        // Ultra gave its int8 units up for FP4.
         const double ratio = *tensor / *half;
         CHECK((capability == 103 ? ratio < 0.1
                                  : ratio == doctest::Approx(2).epsilon(0.01) ||

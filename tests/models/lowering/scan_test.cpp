@@ -47,7 +47,8 @@ const ChainWork* chain_of(const std::vector<Kernel>& kernels) {
   return nullptr;
 }
 
-// 2 sequences of 1024 tokens, 8 heads in 2 groups, states of 128 x 64, chunks of 256: 4 chunks, 64 tiles.
+// 2 sequences of 1024 tokens, 8 heads in 2 groups, states of 128 x 64, chunks of 256: 4 chunks, 64
+// tiles.
 constexpr ScanAttributes kStateSpace{.rule = ScanRule::StateSpace,
                                      .batch = 2,
                                      .tokens = 1024,

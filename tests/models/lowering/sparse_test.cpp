@@ -123,7 +123,8 @@ TEST_CASE(
   const NetworkGraph graph = edges();
   const std::vector<Kernel> joined = run(graph, "pytorch_nvidia", "attention");
   REQUIRE(joined.size() == 1);
-  // A row of 16 halves for every edge and every destination, an id an edge; the sums and two weights an edge.
+  // A row of 16 halves for every edge and every destination, an id an edge; the sums and two
+  // weights an edge.
   CHECK(joined[0].read.in_bytes() == (50 + 10) * 16 * 2 + 50 * 8);
   CHECK(joined[0].written.in_bytes() == 10 * 16 * 2 + 50 * 2 * 2);
   const std::vector<Kernel> steps = run(graph, "pytorch", "attention");

@@ -54,9 +54,11 @@ TEST_SUITE("models/lowering/update") {
          {"accumulate", "decay", "scale", "add", "scale", "addcmul", "sqrt", "divide", "add",
           "update", "zero"},
          26},
-        // decay is a factor of the weight that the kernel reads anyway: w, g, 2 moments, w and 2 moments
+        // decay is a factor of the weight that the kernel reads anyway: w, g, 2 moments, w and 2
+        // moments
         {"adamw in one kernel", OptimizerKind::AdamW, "mxnet", {"update"}, 7},
-        // norms of g and w; direction from g, w, 2 moments, with both; its norm; w from w and direction
+        // norms of g and w; direction from g, w, 2 moments, with both; its norm; w from w and
+        // direction
         {"lamb, apex's kernels",
          OptimizerKind::Lamb,
          "mxnet",
@@ -94,13 +96,15 @@ TEST_SUITE("models/lowering/update") {
          "tensorflow",
          {"l2_loss", "l2_gradient", "add_gradient", "accumulate", "update"},
          13},
-        // the square from itself and g 3; momentum from itself, the square and g 4; w from w and momentum 3
+        // the square from itself and g 3; momentum from itself, the square and g 4; w from w and
+        // momentum 3
         {"rmsprop, a kernel per assignment",
          OptimizerKind::RmsProp,
          "tensorflow",
          {"l2_loss", "l2_gradient", "add_gradient", "mean_square", "momentum", "update"},
          16},
-        // the square from itself and g 3; w from w, g and both squares 5; the step's square from both and g 4
+        // the square from itself and g 3; w from w, g and both squares 5; the step's square from
+        // both and g 4
         {"adadelta, a kernel per assignment",
          OptimizerKind::Adadelta,
          "tensorflow",

@@ -15,7 +15,8 @@ using namespace tracecast::test;
 
 namespace {
 
-/// A GEMM, a root mean square norm of 8 x 64, attention's softmax over 4 rows of 16, a GEMM, wide logits.
+/// A GEMM, a root mean square norm of 8 x 64, attention's softmax over 4 rows of 16, a GEMM, wide
+/// logits.
 NetworkGraph casting_network(bool casts) {
   GraphBuilder b("casting", 1);
   const TensorId constant = zoo_builders::scalar(b, "constant");

@@ -30,7 +30,8 @@ struct Row {
   std::vector<Message> nodes;
 };
 
-/// How PyTorch's exporters write ops of one kernel, from torch/onnx/symbolic_opset9.py and its successors.
+/// How PyTorch's exporters write ops of one kernel, from torch/onnx/symbolic_opset9.py and its
+/// successors.
 std::vector<Row> exported() {
   return {
       {"SiLU", "swish", {node("Sigmoid", {"x"}, {"s"}), node("Mul", {"x", "s"}, {"z"})}},

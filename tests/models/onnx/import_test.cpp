@@ -185,7 +185,8 @@ TEST_CASE("broken graphs are refused with the name that is wrong") {
 }
 
 TEST_CASE("weights in the file are skipped, not kept") {
-  // 4 MiB of raw data for a filter that the graph does not need to see; a truncated payload is still noticed.
+  // 4 MiB of raw data for a filter that the graph does not need to see; a truncated payload is
+  // still noticed.
   Model model = small_network();
   Message filter;
   for (const std::int64_t dim : {1024, 3, 19, 18}) filter.number(1, dim);
@@ -219,7 +220,8 @@ void check_survives(const std::string& bytes) {
   }
 }
 
-/// A network with functions, subgraphs, shape arithmetic and constants, so that damage finds many doors.
+/// A network with functions, subgraphs, shape arithmetic and constants, so that damage finds many
+/// doors.
 Model rich_network() {
   Model model = small_network();
   const Message branch = Message()

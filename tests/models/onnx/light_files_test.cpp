@@ -118,8 +118,8 @@ TEST_CASE("an image size that the classifier cannot take is refused with the siz
 TEST_CASE("a network that ends in global pooling takes any image size") {
   const auto folder = test::find_data("onnx");
   if (!folder) return;
-  // SqueezeNet is convolutions throughout: at twice the sides about four times the multiply-adds (windows without
-  // pads lose a little at the rim).
+  // SqueezeNet is convolutions throughout: at twice the sides about four times the multiply-adds
+  // (windows without pads lose a little at the rim).
   const std::string bytes = read_file(*folder / "light_squeezenet.onnx", 1 << 24);
   const double small = import_onnx(bytes, "squeezenet.onnx", {}).graph.forward_macs();
   const double large =

@@ -113,7 +113,8 @@ TEST_CASE("volumes: convolutions, pooling and their shapes") {
       {"its mean", one_op({volume}, node("GlobalAveragePool", {"x"}, {"z"})), "2x4x1x1x1",
        OpKind::AvgPool},
   });
-  // 4^3 results for each sample and filter, 4 * 27 GEMMs each; transposed: as many as inputs times filter cells
+  // 4^3 results for each sample and filter, 4 * 27 GEMMs each; transposed: as many as inputs times
+  // filter cells
   const auto macs = [](const OneOp& model) { return import_model(model).graph.forward_macs(); };
   CHECK(macs(one_op({volume}, node("Conv", {"x", "f"}, {"z"}, {s2}), filter)) ==
         2 * 8 * 64 * 4 * 27);
@@ -175,8 +176,8 @@ TEST_CASE("side results have the shapes that ONNX says") {
 }
 
 TEST_CASE("pads that an exporter computes are known") {
-  // torch.onnx writes pads in PyTorch's order, last dimension first, and turns them round at run time:
-  // (left, right, top, bottom, 0, 0, 0, 0) to rows of two, rows reversed, transposed.
+  // torch.onnx writes pads in PyTorch's order, last dimension first, and turns them round at run
+  // time: (left, right, top, bottom, 0, 0, 0, 0) to rows of two, rows reversed, transposed.
   OneOp model = one_op({{1, 3, 8, 8}}, node("Pad", {"x", "pads"}, {"z"}));
   model.weights = {constant("given", {1, 2, 3, 4, 0, 0, 0, 0}),
                    constant("rows", {-1, 2}),
@@ -194,7 +195,8 @@ TEST_CASE("pads that an exporter computes are known") {
 }
 
 TEST_CASE("equal vectors that a file holds once are parameters of each layer") {
-  // Exporters write the ones of fresh scales once and name the copies by Identity; running statistics share too.
+  // Exporters write the ones of fresh scales once and name the copies by Identity; running
+  // statistics share too.
   OneOp model = one_op({{2, 4, 8, 8}}, node("Relu", {"x"}, {"z"}));
   model.weights = {weight("ones", {4}), weight("zeros", {4})};
   const Names shared = {"y", "ones2", "zeros2", "zeros", "ones"};

@@ -107,7 +107,8 @@ TEST_CASE("fused operators of ONNX Runtime are the ops they replace") {
 }
 
 TEST_CASE("attention operators have the GEMMs of attention") {
-  // 2 samples, 5 tokens, width 16: queries, keys and values 16 x 48, then scores and context 5 x 5 x 16 each
+  // 2 samples, 5 tokens, width 16: queries, keys and values 16 x 48, then scores and context 5 x 5
+  // x 16 each
   const double projections = 2 * 5 * 16 * 48, gemms = 2.0 * 2 * 5 * 5 * 16;
   const Message heads = attribute("num_heads", 4);
   check({

@@ -14,8 +14,8 @@ using namespace test::onnx;
 
 constexpr std::int64_t kToInteger = 7, kToReal = 1;
 
-/// A number `n` that `nodes` compute from `size` (a vector of one element, the width of x), as the padding of x: 1 x 8 becomes
-/// 1 x (8 + n).
+/// A number `n` that `nodes` compute from `size` (a vector of one element, the width of x), as the
+/// padding of x: 1 x 8 becomes 1 x (8 + n).
 Model padded_by(const std::vector<Message>& nodes, const std::vector<Message>& more = {}) {
   OneOp model = one_op({{1, 8}}, node("Pad", {"x", "pads"}, {"z"}));
   model.weights = {constant("one", {1}), constant("none", {0, 0, 0})};
@@ -120,7 +120,8 @@ TEST_CASE("bounds of Clip were attributes before opset 11") {
 
 TEST_CASE(
     "TensorFlow's padding, as timm's networks are exported with it, keeps the size of images") {
-  // pad = max((ceil(size / 2) - 1) * 2 + 3 - size, 0), half of it before; then a convolution of stride 2.
+  // pad = max((ceil(size / 2) - 1) * 2 + 3 - size, 0), half of it before; then a convolution of
+  // stride 2.
   const auto same = [](std::int64_t side) {
     OneOp model = one_op({{1, 3, side, side}}, node("Relu", {"x"}, {"z"}));
     const auto real = [](const char* name, float value) {

@@ -21,8 +21,8 @@ Message named_ids() {
       2, Message().message(1, Message().number(1, kInt64).message(2, shape)));
 }
 
-/// Embeddings and one attention block as PyTorch exports them: with named dimensions every target is
-/// computed from shapes, else 1 sample of 8 tokens is written into the constants.
+/// Embeddings and one attention block as PyTorch exports them: with named dimensions every target
+/// is computed from shapes, else 1 sample of 8 tokens is written into the constants.
 Model attention(bool is_dynamic) {
   Model model;
   model.inputs = {is_dynamic ? named_ids() : value_info("ids", {1, 8}, kInt64)};

@@ -139,7 +139,8 @@ TEST_CASE("a separate gate multiplies as much and keeps three activations of its
   };
   CHECK(gemms(separate).first == gemms(packed).first + 3);  // forward and both backward
   CHECK(gemms(separate).second == doctest::Approx(gemms(packed).second));
-  // Packed: gate and feed-forward (2 x 2048 wide) and their GEMM; separate: the activated gate, too.
+  // Packed: gate and feed-forward (2 x 2048 wide) and their GEMM; separate: the activated gate,
+  // too.
   const double wide = 2.0 * 2 * 128 * 2048;
   CHECK(kept_bytes(separate, shard) - kept_bytes(packed, shard) == doctest::Approx(wide));
 }

@@ -22,11 +22,13 @@ TEST_CASE("parameters are those of the sources, layer by layer") {
       {"ptb_small", 10000 * 200 * 2 + 10000 + 2 * 800 * 401},
       {"ptb_medium", 10000 * 650 * 2 + 10000 + 2 * 2600 * 1301},
       {"ptb_large", 10000 * 1500 * 2 + 10000 + 2 * 6000 * 3001},
-      // one table, both directions, 2048 to 1024, two of 1024; decoder: 1024, three that read 2048; attention: two
+      // one table, both directions, 2048 to 1024, two of 1024; decoder: 1024, three that read 2048;
+      // attention: two
       // matrices, v and its scale and bias; classifier
       {"gnmt_v2", 32320 * 1024 + 2 * 4096 * 2050 + 4096 * 3074 + 2 * 4096 * 2050 + 4096 * 2050 +
                       3 * 4096 * 3074 + 2 * 1024 * 1024 + 1024 + 1 + 1024 + 32320 * 1025},
-      // 1 x 41 x 11 and 32 x 21 x 11 to 32 with bias and batch norm; 3 gates of 800 in both directions on 672 or 800
+      // 1 x 41 x 11 and 32 x 21 x 11 to 32 with bias and batch norm; 3 gates of 800 in both
+      // directions on 672 or 800
       // features; batch norms of 800; 29 letters
       {"deepspeech2", 32 * 452 + 64 + 32 * (32 * 231 + 1) + 64 + 2 * 2400 * (672 + 800 + 2) +
                           4 * 2 * 2400 * (800 + 800 + 2) + 5 * 1600 + 29 * 800},

@@ -75,8 +75,9 @@ TEST_CASE("hops grow outwards, no node draws more than the fan-out and none stan
 TEST_CASE(
     "a step of R-GAT trains the relations that the sample reaches, on nodes that the fan-out "
     "decides") {
-  // Weights of a relation: one matrix, two vectors of scores, a bias. All eleven relations in the first layer; no affiliation in
-  // the second, whose institutes nothing reads; into papers alone, five, in the third; the classifier.
+  // Weights of a relation: one matrix, two vectors of scores, a bias. All eleven relations in the
+  // first layer; no affiliation in the second, whose institutes nothing reads; into papers alone,
+  // five, in the third; the classifier.
   const std::int64_t parameters =
       11 * (1024 * 512 + 3 * 512) + (10 + 5) * (512 * 512 + 3 * 512) + 512 * 2983 + 2983;
   const NetworkGraph graph = build_network("rgat", {.batch = 64, .training = true});

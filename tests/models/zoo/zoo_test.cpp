@@ -119,7 +119,8 @@ TEST_CASE("parameters equal torchvision's num_params, auxiliary heads when train
       {"ssd300", false, 35'641'826},
       {"ssd300", true, 35'641'826},
       {"mask_rcnn", false, 44'401'393},
-      // The stem and the first stage do not train: 64 * 3 * 49 and three blocks of 1x1, 3x3, 1x1 with one shortcut.
+      // The stem and the first stage do not train: 64 * 3 * 49 and three blocks of 1x1, 3x3, 1x1
+      // with one shortcut.
       {"mask_rcnn", true,
        44'401'393 - 9'408 - (64 + 2 * 256) * 64 - 3 * (9 * 64 * 64 + 64 * 256) - 64 * 256},
   };
@@ -223,8 +224,9 @@ TEST_CASE("SSD300 predicts 8732 boxes, whatever the backbone") {
 }
 
 TEST_CASE("SSD300 on a ResNet has three of its stages, extra convolutions and heads") {
-  // Heads: 3x3 from 256 or 1024, 512, 512, 256, 256, 256 channels with biases to 4, 6, 6, 6, 4, 4 boxes of 4 + 81
-  // values. Extras: 1x1 to 256, 256, 128, 128, 128 and 3x3 to the next map's channels.
+  // Heads: 3x3 from 256 or 1024, 512, 512, 256, 256, 256 channels with biases to 4, 6, 6, 6, 4, 4
+  // boxes of 4 + 81 values. Extras: 1x1 to 256, 256, 128, 128, 128 and 3x3 to the next map's
+  // channels.
   const auto heads = [](double first) {
     return 85 * (4 * (9 * first + 1) + 12 * (9 * 512 + 1) + 14 * (9 * 256 + 1));
   };
@@ -233,7 +235,8 @@ TEST_CASE("SSD300 on a ResNet has three of its stages, extra convolutions and he
            2.0 * (128 * 256 + 9 * 128 * 256);
   };
   const double extra_channels = 256 + 512 + 256 + 512 + 3 * (128 + 256);
-  // ResNet-50 without its last stage (14,964,736) and classifier (2,049,000); batch norms: two weights a channel.
+  // ResNet-50 without its last stage (14,964,736) and classifier (2,049,000); batch norms: two
+  // weights a channel.
   CHECK(build_network("ssd300_rn50", {}).parameter_count() ==
         25'557'032 - 14'964'736 - 2'049'000 + heads(1024) + extra_weights(1024) +
             2 * extra_channels);
@@ -261,7 +264,8 @@ TEST_CASE("SSD320 predicts six boxes in every cell of five maps, and its host ch
 
 TEST_CASE(
     "Mask R-CNN's heads read 1000 proposals and 100 detections, fewer of either when training") {
-  // The box head's GEMMs and the mask head's convolutions: 4 of 3x3 on 14x14, 2x2 to 28x28, 1x1 to the classes.
+  // The box head's GEMMs and the mask head's convolutions: 4 of 3x3 on 14x14, 2x2 to 28x28, 1x1 to
+  // the classes.
   const auto heads = [](double boxes, double masks) {
     return boxes * (12544.0 * 1024 + 1024.0 * 1024 + 1024.0 * 5 * 91) +
            masks *
@@ -308,8 +312,8 @@ TEST_CASE("U-Net without padding loses 184 pixels") {
 }
 
 TEST_CASE("MiniGo's network grows with the board") {
-  // N blocks of two 3x3 convolutions, `width` wide, 17 planes in, biases and two weights a channel for the batch
-  // norms; heads as in Silver et al., whose batch norms have no weights.
+  // N blocks of two 3x3 convolutions, `width` wide, 17 planes in, biases and two weights a channel
+  // for the batch norms; heads as in Silver et al., whose batch norms have no weights.
   const auto parameters = [](std::int64_t n, std::int64_t width) {
     const std::int64_t points = n * n;
     const std::int64_t tower = 17 * 9 * width + 3 * width + 2 * n * (9 * width * width + 3 * width);
@@ -344,7 +348,8 @@ TEST_CASE("DCGAN trains its generator once and its discriminator three times") {
   const NetworkGraph infer = build_network("dcgan", {});
   const NetworkGraph train = build_network("dcgan", {.training = true});
   CHECK(infer.tensor(infer.outputs.front()).shape == Shape{1, 3, 64, 64});
-  // 16 (3 * 64 + 64 * 128 + 128 * 256 + 256 * 512 + 512) and two weights a channel of three batch norms.
+  // 16 (3 * 64 + 64 * 128 + 128 * 256 + 256 * 512 + 512) and two weights a channel of three batch
+  // norms.
   CHECK(train.parameter_count() == 3'576'704 + 2'765'568);
   const double judge = 16 * (3 * 64 * square(32) + 64 * 128 * square(16) + 128 * 256 * square(8) +
                              256 * 512 * square(4) + 512);

@@ -63,7 +63,8 @@ TEST_CASE("normal numbers have mean 0 and standard deviation 1") {
     squares += draw * draw;
     beyond_two += std::abs(draw) > 2 ? 1 : 0;
   }
-  // Standard deviations of the mean, of the mean square (sqrt(2 / n)) and of the share beyond two (4.55 %); five of each.
+  // Standard deviations of the mean, of the mean square (sqrt(2 / n)) and of the share beyond two
+  // (4.55 %); five of each.
   CHECK(std::abs(sum / kDraws) < 5 * 0.00317);
   CHECK(std::abs(squares / kDraws - 1) < 5 * 0.00448);
   CHECK(std::abs(static_cast<double>(beyond_two) / kDraws - 0.0455) < 5 * 0.00066);

@@ -111,7 +111,8 @@ TEST_CASE("blocks over a latent cache hold as many heads as their kernel has row
   CHECK(grid(latent(1, 4096, 128, GemmEngine::TensorRtLlm), ada)->parts == 1);
   CHECK(grid(latent(1, 4096, 128, GemmEngine::Vllm), ada)->rows == 16);
   CHECK(grid(latent(1, 4096, 128, GemmEngine::Vllm), ada)->parts == 4);
-  // 10 SMs times log2(4096 / 64) = 6 over 8 blocks of 16 heads: 7.5 parts; of eight sequences 0.94, so one.
+  // 10 SMs times log2(4096 / 64) = 6 over 8 blocks of 16 heads: 7.5 parts; of eight sequences 0.94,
+  // so one.
   CHECK(grid(latent(1, 4096, 128, GemmEngine::SgLang), ada)->parts == doctest::Approx(7.5));
   CHECK(grid(latent(8, 4096, 128, GemmEngine::SgLang), ada)->parts == doctest::Approx(1));
   CHECK_FALSE(grid(latent(1, 4096, 128, GemmEngine::Vllm), hopper));

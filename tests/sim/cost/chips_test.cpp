@@ -1,4 +1,5 @@
-// Chips unlike the four that calls of engines were fitted on: what their hardware changes, and what it does not.
+// Chips unlike the four that calls of engines were fitted on: what their hardware changes, and what
+// it does not.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -147,7 +148,8 @@ TEST_CASE("a kernel's rate on tensor cores that are held back") {
     CHECK(half.at(efficiency) >= 0.5 * whole.at(efficiency));
     CHECK(half.at(efficiency) <= 0.97 * 4);
   }
-  // A kernel at a tenth of the peak waits for something else; one near it for the tensor cores alone.
+  // A kernel at a tenth of the peak waits for something else; one near it for the tensor cores
+  // alone.
   CHECK(half.at(0.1) == doctest::Approx(0.8).epsilon(0.01));
   CHECK(half.at(0.97) == doctest::Approx(0.97 * 4));
   // Wider ones alone speed nothing that waits for the rest.
@@ -188,7 +190,8 @@ TEST_CASE("more bandwidth alone speeds what memory limits") {
     for (const GemmEngine engine : {GemmEngine::TensorRtLlm, GemmEngine::Vllm}) {
       CAPTURE(id);
       const Work work = cache(engine, 64, 16384);
-      // Blocks of HBM's boards draw little more than what their memory gives, and FlashAttention 3's 128 rows are near its arithmetic.
+      // Blocks of HBM's boards draw little more than what their memory gives, and FlashAttention
+      // 3's 128 rows are near its arithmetic.
       const bool is_gddr =
           gpu.memory_type < MemoryType::Hbm2 || gpu.memory_type == MemoryType::Gddr7;
       CHECK(us(work, with_bandwidth(gpu, 1.4)) < us(work, gpu) / (is_gddr ? 1.2 : 1.03));
@@ -198,7 +201,8 @@ TEST_CASE("more bandwidth alone speeds what memory limits") {
 
 TEST_CASE("wgmma fills rows: a chip with little arithmetic for its bandwidth decodes by it") {
   const GpuSpec& h20 = chips().find("h20_96gb");
-  // 16 heads of a latent cache make 64 rows on Hopper: 2 * 64 * 1088 operations for 1,152 bytes, 121 a byte, of which H20 has 37.
+  // 16 heads of a latent cache make 64 rows on Hopper: 2 * 64 * 1088 operations for 1,152 bytes,
+  // 121 a byte, of which H20 has 37.
   const double rows = 64, sequences = 256, keys = 8192;
   const double arithmetic = 2 * rows * 1088 * sequences * keys / 148e12 * 1e6;
   const double sixteen = us(latent_cache(GemmEngine::TensorRtLlm, sequences, keys, 16), h20);

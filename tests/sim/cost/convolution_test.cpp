@@ -34,7 +34,8 @@ double compute_us(const Kernel& kernel, const GpuSpec& gpu, const CostProfile& p
 }
 
 TEST_CASE("issue slots cost where no pipe cycle hides them") {
-  // Cycles of a multiply-add of 32 threads: 32 / lanes. The third power of 2 is 8: (8 + 8)^(1/3) = 2 * 1.26.
+  // Cycles of a multiply-add of 32 threads: 32 / lanes. The third power of 2 is 8: (8 + 8)^(1/3) =
+  // 2 * 1.26.
   const CostProfile profile = simple_profile();
   const struct {
     const char* what;
@@ -137,7 +138,8 @@ TEST_CASE("the first library for Ampere has slower kernels on its tensor cores")
   CHECK(us(volta, 8.0) == us(volta, 8.1));
 }
 
-/// Compute time of a pass of 64 images, 32 by 32, 3x3 filters, on tensor cores where nothing but multiply-adds counts.
+/// Compute time of a pass of 64 images, 32 by 32, 3x3 filters, on tensor cores where nothing but
+/// multiply-adds counts.
 double cast_us(Pass pass, std::int64_t channels, std::int64_t groups, double version,
                Precision math = Precision::Fp16) {
   ConvAttributes shape = same_size(64, channels, 32, channels, 3);
@@ -161,13 +163,15 @@ TEST_CASE("a tile of 32 channels has nothing to fill up, in libraries that have 
 }
 
 TEST_CASE("groups share a tile on tensor cores, each with an instruction's depth") {
-  // 32 groups of 4 channels: 128 columns 9 x 16 deep in place of 9 x 128. Before, each group filled 64 columns.
+  // 32 groups of 4 channels: 128 columns 9 x 16 deep in place of 9 x 128. Before, each group filled
+  // 64 columns.
   const double whole = cast_us(Pass::Forward, 128, 1, 8.9);
   CHECK(cast_us(Pass::Forward, 128, 32, 8.9) == doctest::Approx(whole / 8).epsilon(0.02));
   CHECK(cast_us(Pass::Forward, 128, 32, 8.0) == doctest::Approx(2 * whole).epsilon(0.02));
   CHECK(cast_us(Pass::BackwardData, 128, 32, 8.9) * 8 ==
         doctest::Approx(cast_us(Pass::BackwardData, 128, 1, 8.9)).epsilon(0.02));
-  // Of a gradient of weights, 16 rows by 16 columns for each of 9 taps: tiles of 64 by 144, filled up to 64 by 192 of 1152.
+  // Of a gradient of weights, 16 rows by 16 columns for each of 9 taps: tiles of 64 by 144, filled
+  // up to 64 by 192 of 1152.
   CHECK(cast_us(Pass::BackwardWeights, 128, 32, 8.9) * 6 ==
         doctest::Approx(cast_us(Pass::BackwardWeights, 128, 1, 8.9)).epsilon(0.02));
   // Groups as wide as a tile share none; kernels for groups are those of 16 bits.
@@ -194,8 +198,8 @@ TEST_CASE("cuDNN 8.0 fills up the columns of groups on Turing") {
 }
 
 TEST_CASE("a depthwise output costs the loads of its filter's taps") {
-  // 10 images of 100 channels of 10x10 outputs, 9 taps: 900 thousand taps at 0.5 cycles on 10 SMs of 1 GHz = 45 us. A
-  // stride of 2 loads twice as many transactions for each.
+  // 10 images of 100 channels of 10x10 outputs, 9 taps: 900 thousand taps at 0.5 cycles on 10 SMs
+  // of 1 GHz = 45 us. A stride of 2 loads twice as many transactions for each.
   CostProfile profile = simple_profile();
   profile = with_parameter(std::move(profile), "convolution.direct_cycles", 0.5);
   ConvAttributes shape = same_size(10, 100, 10, 100, 3);
@@ -211,14 +215,15 @@ TEST_CASE("a depthwise output costs the loads of its filter's taps") {
   shape.h = shape.w = 20;
   CHECK(compute_us(convolution(shape, Algorithm::Direct), simple_gpu(), profile) ==
         doctest::Approx(90.0));
-  // Four times the cells, each of which looks at all taps; the weights' gradient visits the same outputs.
+  // Four times the cells, each of which looks at all taps; the weights' gradient visits the same
+  // outputs.
   CHECK(gradient_us(Pass::BackwardData) == doctest::Approx(4 * 2.35 * 45));
   CHECK(gradient_us(Pass::BackwardWeights) == doctest::Approx(3.2 * 45));
 }
 
 TEST_CASE("fused Winograd works on the channels of one group at a time") {
-  // 10 images of 8x16 outputs, 128 -> 64 channels: 10 * 2 blocks of 128 channels deep, two waves. In two groups each
-  // block is half as deep and there are as many of them: half the time.
+  // 10 images of 8x16 outputs, 128 -> 64 channels: 10 * 2 blocks of 128 channels deep, two waves.
+  // In two groups each block is half as deep and there are as many of them: half the time.
   ConvAttributes shape = same_size(10, 128, 16, 64, 3);
   shape.h = shape.p = 8;
   const double whole =
@@ -230,7 +235,8 @@ TEST_CASE("fused Winograd works on the channels of one group at a time") {
 }
 
 TEST_CASE("blocks of fused Winograd are those that the kernels' names say") {
-  // Blocks of 128 outputs that 1280 images of 32 channels need, ten to a wave, 2*32*128*4*8 flop at 128 GFLOP/s each.
+  // Blocks of 128 outputs that 1280 images of 32 channels need, ten to a wave, 2*32*128*4*8 flop at
+  // 128 GFLOP/s each.
   const struct {
     const char* what;
     Architecture architecture;
@@ -280,7 +286,8 @@ TEST_CASE("a block of several images is not for a batch that they do not divide"
 }
 
 TEST_CASE("the transforms' additions cost fused Winograd as many cycles whoever wrote the loop") {
-  // Issue cycles of 1 and 1.5 with 0.5 more: 32 lanes 1 / (1 + 1.5^3)^(1/3), Kepler's 48 (2/3) / (8/27 + 2^3)^(1/3).
+  // Issue cycles of 1 and 1.5 with 0.5 more: 32 lanes 1 / (1 + 1.5^3)^(1/3), Kepler's 48 (2/3) /
+  // (8/27 + 2^3)^(1/3).
   CostProfile profile = simple_profile();
   profile = with_parameter(std::move(profile), "convolution.assembled_issue", 1);
   profile = with_parameter(std::move(profile), "convolution.compiled_issue", 1.5);
@@ -298,7 +305,8 @@ TEST_CASE("the transforms' additions cost fused Winograd as many cycles whoever 
 }
 
 TEST_CASE("a GEMM of spectra is four real ones on tiles of 64 or 32") {
-  // 10 frequencies of 64x64 complex numbers by 1000: 8 * 64 * 64 * 1000 / 128e9 = 256 us each, one an SM.
+  // 10 frequencies of 64x64 complex numbers by 1000: 8 * 64 * 64 * 1000 / 128e9 = 256 us each, one
+  // an SM.
   Kernel kernel = gemm(64, 64, 4000, 10);
   kernel.kernel_class = KernelClass::Convolution;
   kernel.algorithm = Algorithm::FftTiling;

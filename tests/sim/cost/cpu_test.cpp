@@ -87,8 +87,8 @@ TEST_CASE("small ops stay on few threads, by Eigen's own cost model") {
   const CostProfile profile = simple_profile();
   // Nothing to share below 210 000 cycles: (c - 100 000) / 100 000 + 0.9 < 2.
   CHECK(cost::cpu_threads(stream(4096), target, profile) == 1);
-  // 4 MiB read and written: 4194304 x 11/64 = 720896 cycles, and 524288 elements' arithmetic / 32 = 16384:
-  // (737280 - 100000) / 100000 + 0.9 = 7.27.
+  // 4 MiB read and written: 4194304 x 11/64 = 720896 cycles, and 524288 elements' arithmetic / 32 =
+  // 16384: (737280 - 100000) / 100000 + 0.9 = 7.27.
   CHECK(cost::cpu_threads(stream(4194304), target, profile) == 7);
   CHECK(cost::cpu_threads(stream(1e9), target, profile) == 16);  // one a core, no more
 }

@@ -20,7 +20,8 @@ TEST_SUITE_BEGIN("sim/cost/engine_calls");
 namespace tracecast::cost {
 namespace {
 
-/// The simple GPU with Ampere's instructions: 1.024 TFLOP/s an SM, one result of 16 special function units a clock at 1 GHz.
+/// The simple GPU with Ampere's instructions: 1.024 TFLOP/s an SM, one result of 16 special
+/// function units a clock at 1 GHz.
 GpuSpec ampere() {
   GpuSpec gpu = simple_gpu();
   gpu.architecture = Architecture::Ampere;
@@ -191,7 +192,8 @@ std::vector<Work> with_more(const Work& work) {
   return more;
 }
 
-/// Seconds below which nothing runs: arithmetic at the peak of the widest format that the call may use.
+/// Seconds below which nothing runs: arithmetic at the peak of the widest format that the call may
+/// use.
 double least_seconds(const Work& work, const GpuSpec& gpu) {
   double flops = 0;
   if (const auto* w = std::get_if<PrefillWork>(&work)) {
@@ -231,8 +233,8 @@ TEST_CASE("kernels that mask a window pass over all keys") {
 }
 
 TEST_CASE("GEMMs and softmax of a tile of attention take turns where nothing overlaps them") {
-  // 10 heads of 128 queries on 10 SMs, one tile each: 2 * 128 * 128 * 256 / (0.98 * 1.024e12) = 8.359 us of GEMMs,
-  // 128 * 128 / (16 * 1 GHz) = 1.024 us of softmax, 5 us of call.
+  // 10 heads of 128 queries on 10 SMs, one tile each: 2 * 128 * 128 * 256 / (0.98 * 1.024e12)
+  // = 8.359 us of GEMMs, 128 * 128 / (16 * 1 GHz) = 1.024 us of softmax, 5 us of call.
   CHECK(us(prefill(1, 128, 10), ampere(), bare()) ==
         doctest::Approx(5 + 8.359 + 1.024).epsilon(2e-3));
   // Twice as many heads: two blocks on each SM.
@@ -241,12 +243,13 @@ TEST_CASE("GEMMs and softmax of a tile of attention take turns where nothing ove
 }
 
 TEST_CASE("a causal mask skips tiles above the diagonal, a window those before it") {
-  // 1024 tokens: 8 blocks of queries, 36 tiles of keys on or under the diagonal; 10 heads on 10 SMs.
+  // 1024 tokens: 8 blocks of queries, 36 tiles of keys on or under the diagonal; 10 heads on 10
+  // SMs.
   const double tile = 8.359 + 1.024;
   PrefillWork w = prefill(1, 1024, 10);
   CHECK(us(w, ampere(), bare()) == doctest::Approx(5 + 36 * tile).epsilon(2e-3));
-  w.window =
-      128;  // two tiles a block, one in the first, and a further one beyond the window by the factor of 1 where there is room
+  w.window = 128;  // two tiles a block, one in the first, and a further one beyond the window by
+                   // the factor of 1 where there is room
   CHECK(us(w, ampere(), bare()) == doctest::Approx(5 + (15 + 8) * tile).epsilon(2e-3));
   w.window = 0;
   w.causal = false;
@@ -275,7 +278,8 @@ TEST_CASE("a kernel of Ampere's instructions runs at their share of the peak of 
 }
 
 TEST_CASE("blocks are filled with heads of a group where an engine packs them") {
-  // 16 tokens of 24 heads over one head of keys: 384 rows in 3 blocks, or 24 blocks of 16 rows. Tiles have 16 of 128 keys.
+  // 16 tokens of 24 heads over one head of keys: 384 rows in 3 blocks, or 24 blocks of 16 rows.
+  // Tiles have 16 of 128 keys.
   PrefillWork w = prefill(100, 16, 24);
   w.kv_heads = 1;
   const double row = (8.359 + 1.024) / 128 * 16 / 128;  // microseconds of a row with 16 keys
@@ -290,8 +294,9 @@ TEST_CASE("blocks are filled with heads of a group where an engine packs them") 
 }
 
 TEST_CASE("a single block draws its keys slowly, parts of them faster") {
-  // One sequence and head, 2560 keys of 256 values in 2 bytes: 10 parts of 256 keys. A part is 131072 bytes at 96 bytes a clock and
-  // 16 rows x 256 keys x 256 multiply-adds at 0.9 of 1.024 TFLOP/s.
+  // One sequence and head, 2560 keys of 256 values in 2 bytes: 10 parts of 256 keys. A part is
+  // 131072 bytes at 96 bytes a clock and 16 rows x 256 keys x 256 multiply-adds at 0.9 of 1.024
+  // TFLOP/s.
   DecodeWork w = decode(1, 2560, 16, 1);
   const double load = 131072 / 96e3, math = 2.0 * 16 * 256 * 256 / 0.9216e6;
   const double part = std::cbrt(load * load * load + math * math * math);
@@ -302,7 +307,8 @@ TEST_CASE("a single block draws its keys slowly, parts of them faster") {
 }
 
 TEST_CASE("TensorRT-LLM reads the keys of a large group once for each head") {
-  // A group of 64 at once: 4096 keys of 512 bytes, 64 rows. Head by head: 64 waves of the same keys at 32 values a clock, 4 rows each.
+  // A group of 64 at once: 4096 keys of 512 bytes, 64 rows. Head by head: 64 waves of the same keys
+  // at 32 values a clock, 4 rows each.
   DecodeWork w = decode(10, 4096, 64, 1);
   const auto both = [](double load, double math) {
     return 5 + std::cbrt(load * load * load + math * math * math);
@@ -341,8 +347,8 @@ TEST_CASE(
     w.fp8_cache = true;  // another kernel
     CHECK(over_others(w) == doctest::Approx(0));
   }
-  // A block for each SM and group: with a window each of 8 heads has its own, and the SMs do 8 waves for 1, of loads and of
-  // arithmetic on rows padded to 16 alike. No copies then.
+  // A block for each SM and group: with a window each of 8 heads has its own, and the SMs do 8
+  // waves for 1, of loads and of arithmetic on rows padded to 16 alike. No copies then.
   DecodeWork w = decode(gpu.sm_count, 64, 8, 1);
   w.engine = GemmEngine::SgLang;
   const double grouped = us(w, gpu, profile) - 5;
@@ -352,8 +358,8 @@ TEST_CASE(
 }
 
 TEST_CASE("experts that get tokens multiply whole tiles") {
-  // 10 experts, 128 rows each: gate and up are 256 columns of depth 1024, one tile of 128 x 256 on each SM; down is 8 waves
-  // of 128 x 128 of depth 128.
+  // 10 experts, 128 rows each: gate and up are 256 columns of depth 1024, one tile of 128 x 256 on
+  // each SM; down is 8 waves of 128 x 128 of depth 128.
   const ExpertsWork w = experts({.tokens = 1280, .per_token = 1, .experts = 10}, 1024, 128);
   const double rate = 0.97 * 1.024e6;  // FLOP a microsecond and SM
   const double in = 2.0 * 128 * 256 * 1024 / rate, out = 2.0 * 128 * 1024 * 128 / rate;
@@ -361,7 +367,8 @@ TEST_CASE("experts that get tokens multiply whole tiles") {
 }
 
 TEST_CASE("no tile of an expert's rows costs less than the 16 rows of an instruction") {
-  // As above, with fewer rows for each of the 10 experts: tiles of 8 rows are there, and cost what those of 16 do.
+  // As above, with fewer rows for each of the 10 experts: tiles of 8 rows are there, and cost what
+  // those of 16 do.
   const double rate = 0.97 * 1.024e6;  // FLOP a microsecond and SM
   struct Row {
     std::int64_t rows, paid;

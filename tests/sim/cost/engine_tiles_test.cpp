@@ -26,7 +26,8 @@ TensorGemm engine_gemm(GemmEngine engine, double m, double n, double k,
   return gemm;
 }
 
-/// The simple GPU with Ada's instructions: 1.024 TFLOP/s an SM in any format, memory that nothing waits for.
+/// The simple GPU with Ada's instructions: 1.024 TFLOP/s an SM in any format, memory that nothing
+/// waits for.
 GpuSpec ada_gpu() {
   GpuSpec gpu = simple_gpu();
   gpu.architecture = Architecture::Ada;
@@ -66,7 +67,8 @@ double call_us(const TensorGemm& gemm, const GpuSpec& gpu, const CostProfile& pr
 TEST_CASE("tiles of one size take whole waves") {
   GpuSpec gpu = ada_gpu();
   const CostProfile profile = bare_engines();
-  // SGLang's 128 x 128 beyond 256 tokens, on ten SMs: ten tiles take as long as six, eleven as twenty.
+  // SGLang's 128 x 128 beyond 256 tokens, on ten SMs: ten tiles take as long as six, eleven as
+  // twenty.
   const auto us = [&](double tiles) {
     return call_us(engine_gemm(GemmEngine::SgLang, 128 * tiles, 64, 65536), gpu, profile);
   };
@@ -139,7 +141,8 @@ TEST_CASE("Hopper's tiles past the last token take longer than others") {
   gpu.compute_capability = 90;
   CostProfile profile = bare_engines();
   profile.tensor_gemm.tile_padding = 0;
-  // vLLM's pairs of 128 tokens, ten SMs: 257 tokens are two pairs, of which the second is all but empty.
+  // vLLM's pairs of 128 tokens, ten SMs: 257 tokens are two pairs, of which the second is all but
+  // empty.
   const auto us = [&](double m) {
     return call_us(engine_gemm(GemmEngine::Vllm, m, 128 * 10, 65536), gpu, profile);
   };
@@ -171,7 +174,8 @@ TEST_CASE("two SMs of one instruction draw its columns by halves") {
   const auto us = [&](GemmEngine engine, double m) {
     return call_us(engine_gemm(engine, m, 512, 65536), gpu, profile);
   };
-  // SGLang: 64 tokens by 64 features of an SM of its own, 100 tokens in pairs of 64 by 128, 300 in pairs of 128 by 128.
+  // SGLang: 64 tokens by 64 features of an SM of its own, 100 tokens in pairs of 64 by 128, 300 in
+  // pairs of 128 by 128.
   CHECK(us(GemmEngine::SgLang, 100) == doctest::Approx(us(GemmEngine::SgLang, 64)).epsilon(0.001));
   CHECK(us(GemmEngine::SgLang, 300) / us(GemmEngine::SgLang, 100) ==
         doctest::Approx(2 * (128 + 64.0) / (64 + 64)).epsilon(0.001));  // 12 blocks on 10 SMs

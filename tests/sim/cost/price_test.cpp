@@ -109,8 +109,9 @@ TEST_SUITE("sim/cost/price") {
 
   TEST_CASE("ten tiles fill ten SMs; the eleventh costs a whole wave") {
     // 128x128 tile, k = 1000: 2 * 128 * 128 * 1000 / (128 GFLOP/s per SM) = 256 us a wave.
-    // n = 128 leaves only shapes of the same area per SM or worse: smaller tiles at full efficiency do not lose here,
-    // so GEMMs are batched to have no choice but whole tiles of 32 x 32 work: 2*32*32*1000/128e9 = 16 us.
+    // n = 128 leaves only shapes of the same area per SM or worse: smaller tiles at full efficiency
+    // do not lose here, so GEMMs are batched to have no choice but whole tiles of 32 x 32 work:
+    // 2*32*32*1000/128e9 = 16 us.
     const GpuSpec gpu = simple_gpu();
     CostProfile profile = simple_profile();
     const Kernel ten = gemm(32, 32, 1000, 10);
@@ -144,8 +145,8 @@ TEST_SUITE("sim/cost/price") {
     // Power to spare: no difference.
     const auto free = durations(kernel);
     CHECK(free.second == doctest::Approx(free.first).epsilon(1e-6));
-    // A quarter of the clock (the knee's soft corner is 1e-8 away): 100 waves of 128 x 128 tiles at 10 SMs' 0.32 TFLOP/s
-    // take 13.1 ms; gain = 1 + 0.5 * 0.75 / (1 + 13.1) = 1.0266.
+    // A quarter of the clock (the knee's soft corner is 1e-8 away): 100 waves of 128 x 128 tiles at
+    // 10 SMs' 0.32 TFLOP/s take 13.1 ms; gain = 1 + 0.5 * 0.75 / (1 + 13.1) = 1.0266.
     gpu.tdp = Watts(profile.clock.knee_w_per_tflops * 1.28 / 4);
     const auto [sustained, burst] = durations(kernel);
     CHECK(sustained == doctest::Approx(13.107).epsilon(0.001));
@@ -227,10 +228,11 @@ TEST_SUITE("sim/cost/price") {
   }
 
   TEST_CASE("a gradient of images may be scattered instead of gathered") {
-    // Stride 4, 8x8 outputs of 20 images, 4x4 filter of 3 channels. Gathered: m = 20*32*32 = 160 blocks of 128, 16
-    // waves, n = 3 padded to 32, k = 64*16 with the zeros between the outputs: 16 * 2*128*32*1024 / 128e9 = 1048.576 us.
-    // Scattered: m = 20*64 = 10 blocks, n = 48 padded to 64, k = 64: 2*128*64*64 / 128e9 = 8.192 us, and 1280*48
-    // additions of 4 L2 bytes at 512 * 10 SMs bytes a clock = 0.048 us.
+    // Stride 4, 8x8 outputs of 20 images, 4x4 filter of 3 channels. Gathered: m = 20*32*32 = 160
+    // blocks of 128, 16 waves, n = 3 padded to 32, k = 64*16 with the zeros between the outputs: 16
+    // * 2*128*32*1024 / 128e9 = 1048.576 us. Scattered: m = 20*64 = 10 blocks, n = 48 padded to 64,
+    // k = 64: 2*128*64*64 / 128e9 = 8.192 us, and 1280*48 additions of 4 L2 bytes at 512 * 10 SMs
+    // bytes a clock = 0.048 us.
     const ConvAttributes shape{.n = 20,
                                .c = 3,
                                .h = 32,
@@ -254,8 +256,8 @@ TEST_SUITE("sim/cost/price") {
   }
 
   TEST_CASE("a gradient of weights cuts its pixels into hundreds of slices") {
-    // Three tiles of 32x32 and 2^20 pixels on 256 SMs of 128 GFLOP/s: 256 slices of 4096 pixels, three on each SM,
-    // 3*2*32*32*4096 / 128e9 = 196.608 us.
+    // Three tiles of 32x32 and 2^20 pixels on 256 SMs of 128 GFLOP/s: 256 slices of 4096 pixels,
+    // three on each SM, 3*2*32*32*4096 / 128e9 = 196.608 us.
     GpuSpec gpu = simple_gpu();
     gpu.sm_count = 256;
     gpu.peaks = {{Precision::Fp32, MathUnit::CudaCore, 32.768_TFLOPps}};
@@ -278,9 +280,10 @@ TEST_SUITE("sim/cost/price") {
   }
 
   TEST_CASE("a 1x1 filter's gradient takes four blocks an SM, and their sums pass through memory") {
-    // 2^14 pixels, 256 x 256 filters, 10 SMs: 4 tiles of 128x128 in 16 slices are 7 waves, 8 of 64x128 in 8 slices or 16
-    // of 32x128 in 4 as well, of slices twice and four times as long: 7 * 2*128*128*1024 / 128e9 = 1835 us for each. The
-    // first is taken: in memory twice 15 more results of 2^16 weights beside the operands.
+    // 2^14 pixels, 256 x 256 filters, 10 SMs: 4 tiles of 128x128 in 16 slices are 7 waves, 8 of
+    // 64x128 in 8 slices or 16 of 32x128 in 4 as well, of slices twice and four times as long: 7 *
+    // 2*128*128*1024 / 128e9 = 1835 us for each. The first is taken: in memory twice 15 more
+    // results of 2^16 weights beside the operands.
     CostProfile profile = simple_profile();
     profile = with_parameter(std::move(profile), "convolution.backward_weights", 1);
     profile = with_parameter(std::move(profile), "convolution.pointwise_backward_weights", 1);
@@ -307,7 +310,8 @@ TEST_SUITE("sim/cost/price") {
     const double wide_us = compute_us(kernel, wide, profile);
     const double single_us = compute_us(single, simple_gpu(), profile);
     CHECK(cast_us == doctest::Approx(2 * wide_us).epsilon(0.001));
-    // 40 blocks of 128 pixels by 128 channels, four an SM: 4 * 4000 cycles at 1 GHz. A single small block: 4000.
+    // 40 blocks of 128 pixels by 128 channels, four an SM: 4 * 4000 cycles at 1 GHz. A single small
+    // block: 4000.
     profile = with_parameter(std::move(profile), "convolution.prologue_cycles", 4000);
     CHECK(compute_us(kernel, simple_gpu(), profile) - cast_us ==
           doctest::Approx(16.0).epsilon(0.01));
@@ -356,7 +360,8 @@ TEST_SUITE("sim/cost/price") {
     GpuSpec gpu = simple_gpu();
     const double plain = compute_us(kernel, gpu, profile);
     gpu.architecture = Architecture::Pascal;
-    // Rows of 128 kB, 1.6 GB of them: 160 cycles for each element beside the 256 of the arithmetic of a 128x128 tile.
+    // Rows of 128 kB, 1.6 GB of them: 160 cycles for each element beside the 256 of the arithmetic
+    // of a 128x128 tile.
     CHECK(compute_us(kernel, gpu, profile) ==
           doctest::Approx(plain * (1 + 0.625 / (1 + 1.0 / 67.1))).epsilon(0.002));
     // Columns of B run along n: half of it.
@@ -369,7 +374,8 @@ TEST_SUITE("sim/cost/price") {
   }
 
   TEST_CASE("fused Winograd counts blocks of 128 outputs by 32 channels") {
-    // n = 10 images of 8x16 outputs: 10 blocks, one wave; c = 64: 2*32*128*4*64 / 128e9 = 16.384 us.
+    // n = 10 images of 8x16 outputs: 10 blocks, one wave; c = 64: 2*32*128*4*64 / 128e9 = 16.384
+    // us.
     const ConvAttributes shape{.n = 10,
                                .c = 64,
                                .h = 8,

@@ -26,8 +26,9 @@ CostProfile profile_without_friction() {
 TEST_SUITE_BEGIN("sim/cost/recurrent");
 
 TEST_CASE("weights that do not fit in L2 are read in every step") {
-  // 4096 x 1024 x 4 B = 16.8 MB at 100 GB/s is 167.8 us; 32 sequences of arithmetic, 268 MFLOP at 1.28 TFLOP/s, is
-  // 210 us; together (1 + (167.8 / 210)^3)^(1/3) of it. L2 at 512 B per SM and cycle adds next to nothing.
+  // 4096 x 1024 x 4 B = 16.8 MB at 100 GB/s is 167.8 us; 32 sequences of arithmetic, 268 MFLOP
+  // at 1.28 TFLOP/s, is 210 us; together (1 + (167.8 / 210)^3)^(1/3) of it. L2 at 512 B per SM and
+  // cycle adds next to nothing.
   const KernelEstimate e =
       estimate(steps(10, 32, 4096, 1024), simple_gpu(), profile_without_friction());
   CHECK(e.memory_time.in_us() == doctest::Approx(1677.7).epsilon(0.01));
@@ -93,8 +94,8 @@ TEST_CASE("a persistent kernel reads its weights once") {
   Kernel kernel = steps(1000, 1, 2048, 512);
   std::get<RecurrentWork>(kernel.work).persistent = true;
   const KernelEstimate e = estimate(kernel, simple_gpu(), profile);
-  // 4.2 MB at 100 GB/s once: 41.9 us. Each step: 2.1 MFLOP at 1.28 TFLOP/s, 1.64 us; 2 KiB to 10 SMs at 5.12 TB/s,
-  // 0.004 us; the barrier 0.5 us.
+  // 4.2 MB at 100 GB/s once: 41.9 us. Each step: 2.1 MFLOP at 1.28 TFLOP/s, 1.64 us; 2 KiB to 10
+  // SMs at 5.12 TB/s, 0.004 us; the barrier 0.5 us.
   CHECK(e.duration.in_us() == doctest::Approx(41.9 + 1000 * (1.638 + 0.004 + 0.5)).epsilon(0.005));
 }
 

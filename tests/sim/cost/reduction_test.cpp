@@ -39,8 +39,9 @@ TEST_SUITE("sim/cost/reduction") {
   TEST_CASE("a row is read again from L2 while the resident rows fit into it") {
     CostProfile profile = simple_profile();
     profile = with_parameter(std::move(profile), "memory.row_l2_share", 2);
-    // 10 SMs hold 16 blocks of 128 threads each: 160 rows. 1e5 rows of 1562.5 elements are 625 MB; 160 of them are
-    // 1 MB, all of L2: of the third pass 1 / (1 + 2^2) misses, 1250 + 125 MB at 100 GB/s.
+    // 10 SMs hold 16 blocks of 128 threads each: 160 rows. 1e5 rows of 1562.5 elements are 625 MB;
+    // 160 of them are 1 MB, all of L2: of the third pass 1 / (1 + 2^2) misses, 1250 + 125 MB at 100
+    // GB/s.
     Kernel kernel = rows_of({.rows = 100000, .cols = 1562, .passes = 3});
     CHECK(duration_us(kernel, profile) == doctest::Approx(13750.0 * 1562 / 1562.5).epsilon(0.002));
     // Four times the row: 1 / (1 + (2 / 4)^2) misses, 0.8 of the pass.
@@ -53,8 +54,8 @@ TEST_SUITE("sim/cost/reduction") {
     const double without = duration_us(kernel, simple_profile());
     kernel.flops = Flops(1e8 * 24);  // a row's own arithmetic
     CHECK(duration_us(kernel, simple_profile()) == doctest::Approx(without));
-    // 10 SMs at 1 GHz, 64 results a cycle: 1e8 elements with 6400 more of them each take 1 s, and half of the issue slots:
-    // (1^3 + 0.5^3)^(1/3).
+    // 10 SMs at 1 GHz, 64 results a cycle: 1e8 elements with 6400 more of them each take 1 s, and
+    // half of the issue slots: (1^3 + 0.5^3)^(1/3).
     kernel.flops = Flops(1e8 * (24 + 6400));
     CHECK(duration_us(kernel, simple_profile()) == doctest::Approx(1e6 * 1.04).epsilon(0.002));
   }
@@ -63,8 +64,8 @@ TEST_SUITE("sim/cost/reduction") {
     CostProfile profile = simple_profile();
     profile = with_parameter(std::move(profile), "memory.row_block_instructions", 400);
     profile = with_parameter(std::move(profile), "memory.row_warp_instructions", 100);
-    // 10 SMs x 4 schedulers at 1 GHz issue 40 instructions a ns. A million rows: 4 warps x 400 each take 40 ms in
-    // blocks, 100 each 2.5 ms in warps; their 8 MB pass in 80 us.
+    // 10 SMs x 4 schedulers at 1 GHz issue 40 instructions a ns. A million rows: 4 warps x 400 each
+    // take 40 ms in blocks, 100 each 2.5 ms in warps; their 8 MB pass in 80 us.
     CHECK(duration_us(rows_of({.rows = 1000000, .cols = 1, .passes = 2}), profile) ==
           doctest::Approx(40000.0).epsilon(0.001));
     const Kernel warps = rows_of({.rows = 1000000, .cols = 1, .passes = 2, .row_threads = 32});
@@ -114,7 +115,8 @@ TEST_SUITE("sim/cost/reduction") {
   }
 
   TEST_CASE("many short rows of a batch norm wait for the latency of their blocks") {
-    // 10 SMs hold 20 blocks of 1024 threads: 2000 channels are 100 turns of 3 passes of 1000 cycles at 1 GHz.
+    // 10 SMs hold 20 blocks of 1024 threads: 2000 channels are 100 turns of 3 passes of 1000 cycles
+    // at 1 GHz.
     CostProfile profile = simple_profile();
     profile = with_parameter(std::move(profile), "memory.block_pass_cycles", 1000);
     Kernel kernel = stream(4, 4, 1);

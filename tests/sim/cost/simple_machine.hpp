@@ -8,8 +8,8 @@
 
 namespace tracecast::cost {
 
-/// A GPU with numbers that divide by hand: 10 SMs of 64 lanes at 1 GHz = 1.28 TFLOP/s, 100 GB/s, 1 MB of L2,
-/// with power to spare.
+/// A GPU with numbers that divide by hand: 10 SMs of 64 lanes at 1 GHz = 1.28 TFLOP/s, 100 GB/s, 1
+/// MB of L2, with power to spare.
 inline GpuSpec simple_gpu() {
   GpuSpec gpu;
   gpu.id = "simple";

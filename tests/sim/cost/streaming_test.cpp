@@ -26,8 +26,9 @@ TEST_SUITE("sim/cost/streaming") {
   TEST_CASE("a pooling window costs the instructions of its cells and of 2.5 more") {
     CostProfile profile = simple_profile();
     profile = with_parameter(std::move(profile), "memory.window_instructions", 32);
-    // 10 SMs x 4 schedulers x 32 threads at 1 GHz: 1280 instructions of a thread a ns. 1.28e9 windows of 9 cells take
-    // 32 x 11.5 each: 368 ms; and one five-hundred-and-twelfth of a cycle on each of 10 SMs: 0.25 ms.
+    // 10 SMs x 4 schedulers x 32 threads at 1 GHz: 1280 instructions of a thread a ns. 1.28e9
+    // windows of 9 cells take 32 x 11.5 each: 368 ms; and one five-hundred-and-twelfth of a cycle
+    // on each of 10 SMs: 0.25 ms.
     CHECK(compute_us(pooling(1.28e9, 9), profile) == doctest::Approx(368250.0));
     // Of 4 cells: 32 x 6.5 = 208.
     CHECK(compute_us(pooling(1.28e9, 4), profile) == doctest::Approx(208250.0));

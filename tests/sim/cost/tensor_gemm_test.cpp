@@ -66,7 +66,8 @@ TensorGemm random_gemm(Random& random) {
 }  // namespace
 
 TEST_CASE("a full wave of large tiles runs at the peak") {
-  // 2560 x 128 in 10 tiles of 256 x 128, one to each SM of 1.024 TFLOP/s: 2 * 256 * 128 * 1024 / 1.024e12 = 65.5 us.
+  // 2560 x 128 in 10 tiles of 256 x 128, one to each SM of 1.024 TFLOP/s: 2 * 256 * 128 * 1024
+  // / 1.024e12 = 65.5 us.
   const GemmEstimate one = price(shape(2560, 128, 1024), fast_memory(), simple_profile());
   CHECK(one.duration.in_us() == doctest::Approx(65.536).epsilon(0.02));
   CHECK(one.roofs.sm_share == 1);
@@ -85,7 +86,8 @@ TEST_CASE("few rows stream their weights from memory, or from L2 where they stay
   GpuSpec gpu = simple_gpu();
   CostProfile profile = simple_profile();
   TensorGemm gemm = shape(1, 4096, 4096);
-  // 4096^2 weights of 2 bytes at 97 GB/s, beside the arithmetic of 64 tiles of 32 x 64 in 7 waves, 115 us.
+  // 4096^2 weights of 2 bytes at 97 GB/s, beside the arithmetic of 64 tiles of 32 x 64 in 7 waves,
+  // 115 us.
   const double memory = 4096.0 * 4096 * 2 / 97e3, mma = 7 * 2.0 * 32 * 64 * 4096 / 1.024e6;
   CHECK(price(gemm, gpu, profile).duration.in_us() ==
         doctest::Approx(std::cbrt(std::pow(memory, 3) + std::pow(mma, 3))).epsilon(0.01));
@@ -115,7 +117,8 @@ TEST_CASE("a small grid draws no more than its blocks can") {
   GpuSpec gpu = fast_memory();
   CostProfile profile = simple_profile();
   profile = with_parameter(std::move(profile), "tensor_gemm.stream_bytes_per_clock", 1);
-  // A tile of 32 x 64 alone: 96 rows of 2 bytes for each of 8192 values of k, at 96 bytes a clock of 1 GHz.
+  // A tile of 32 x 64 alone: 96 rows of 2 bytes for each of 8192 values of k, at 96 bytes a clock
+  // of 1 GHz.
   const double time = price(shape(16, 64, 8192), gpu, profile).duration.in_us();
   const double load = 96.0 * 2 * 8192 / 96e3, mma = 2.0 * 32 * 64 * 8192 / 1.024e6;
   CHECK(time == doctest::Approx(std::cbrt(load * load * load + mma * mma * mma)).epsilon(0.01));
@@ -236,7 +239,8 @@ TEST_CASE("an early library steps with its first waves of large tiles, kernels t
   // 12 tiles of 128 x 256 on 10 SMs, each 2 * 128 * 256 * 1024 / 1.024e12 = 65.5 us: 1.2 waves.
   TensorGemm gemm = shape(128 * 12, 256, 1024);
   CHECK(price(gemm, gpu, profile).duration.in_us() == doctest::Approx(1.2 * 65.536).epsilon(0.02));
-  // At 0.8 of the rate: 96 tiles of 64 x 64 make 9.6 waves of 8.192 us, of the tenth a ninth part counts whole. Two waves of whole tiles take 131.
+  // At 0.8 of the rate: 96 tiles of 64 x 64 make 9.6 waves of 8.192 us, of the tenth a ninth part
+  // counts whole. Two waves of whole tiles take 131.
   gemm.by_early_library = true;
   CHECK(price(gemm, gpu, profile).duration.in_us() ==
         doctest::Approx((9.6 + 0.4 / 9) * 8.192 / 0.8).epsilon(0.02));
@@ -256,7 +260,8 @@ TEST_CASE("an engine quantises row by row, however few values a row has") {
   profile = with_parameter(std::move(profile), "tensor_gemm.engine.vllm.fp8.row_cycles", 0);
   const double free = price(gemm, gpu, profile).duration.in_us();
   profile = with_parameter(std::move(profile), "tensor_gemm.engine.vllm.fp8.row_cycles", 2000);
-  // 4096 rows of 2000 cycles at 2 GHz on 132 SMs of 2048 threads: 4096 / 132 us. Of 1536 threads an SM holds three quarters of the blocks.
+  // 4096 rows of 2000 cycles at 2 GHz on 132 SMs of 2048 threads: 4096 / 132 us. Of 1536 threads an
+  // SM holds three quarters of the blocks.
   CHECK(price(gemm, gpu, profile).duration.in_us() - free == doctest::Approx(4096.0 / 132));
   GpuSpec fewer = gpu;
   fewer.max_threads_per_sm = 1536;
@@ -329,7 +334,8 @@ TEST_CASE("a cut tensor rate costs no more than the cut, and nothing where memor
       CHECK(slower(shape(8192, 8192, 8192, format)) > 2.0);
       CHECK(slower(shape(1, 8192, 8192, format)) < 1.03);
     }
-    // What does not follow the tensor cores is the greater part of a GEMM that reaches less of their rate.
+    // What does not follow the tensor cores is the greater part of a GEMM that reaches less of
+    // their rate.
     CHECK(price(shape(8192, 8192, 8192, GemmFormat::Fp8Block), cut, profile).duration <
           3.5 * price(shape(8192, 8192, 8192, GemmFormat::Fp8Block), whole, profile).duration);
   }

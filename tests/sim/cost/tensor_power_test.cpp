@@ -29,7 +29,8 @@ TEST_SUITE("sim/cost/tensor_power") {
   TEST_CASE("a quarter of the power leaves half of the clock where power goes with its square") {
     GpuSpec gpu = simple_gpu();
     const CostProfile profile = one_picojoule(gpu);
-    // 10 TFLOP in a second: 10 W. With no memory time(share) = 1 s / share, so that share^2 = limit / 10 W.
+    // 10 TFLOP in a second: 10 W. With no memory time(share) = 1 s / share, so that share^2 = limit
+    // / 10 W.
     const TensorLoad load{.flops = 10e12, .arithmetic = Seconds(1)};
     gpu.tdp = active_idle_power(gpu, profile) + Watts(2.5);
     const TensorPower power(gpu, 1, profile);

@@ -220,7 +220,8 @@ TEST_CASE("twice the GPU is known less surely than the one that was measured") {
     CAPTURE(p.what);
     const KernelEstimate today = estimate(p.kernel, b200(), profile);
     const KernelEstimate then = estimate(p.kernel, next, profile);
-    // Of forms that are not Measured B200 has no rows either: as wide, no wider, but for what the power limit adds.
+    // Of forms that are not Measured B200 has no rows either: as wide, no wider, but for what the
+    // power limit adds.
     CHECK(then.log_sd >= today.log_sd * (1 - 1e-3));
     // How much wider is what leaving Blackwell out taught (error.tensor_gemm_beyond): little.
     if (today.basis == Basis::Measured) CHECK(then.log_sd > today.log_sd);

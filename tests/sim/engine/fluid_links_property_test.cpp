@@ -87,8 +87,8 @@ Plan random_chain(Random& random) {
   return plan;
 }
 
-/// Hosts on leaves and spines, ports and uplinks alike: flows meet on several full links at once, with ties. Every other
-/// fabric has flows of other weights and loads that are not whole.
+/// Hosts on leaves and spines, ports and uplinks alike: flows meet on several full links at once,
+/// with ties. Every other fabric has flows of other weights and loads that are not whole.
 Plan random_fabric(Random& random) {
   constexpr std::uint32_t kLeaves = 4, kPerLeaf = 4, kSpines = 2, kHosts = kLeaves * kPerLeaf;
   const double port = 1e9, uplink = port * static_cast<double>(1 + random.below(3));
@@ -122,8 +122,9 @@ Plan random_fabric(Random& random) {
   return plan;
 }
 
-/// Flows that come and go through one link that is full most of the time, each over a port of its own or shared by two;
-/// some ports and caps are so narrow that they become the limit while the rest is away.
+/// Flows that come and go through one link that is full most of the time, each over a port of its
+/// own or shared by two; some ports and caps are so narrow that they become the limit while the
+/// rest is away.
 Plan random_core(Random& random) {
   Plan plan{{5e9}, {}, {}};
   for (std::uint32_t port = 1; port <= 20; ++port) {
@@ -144,8 +145,8 @@ Plan random_core(Random& random) {
   return plan;
 }
 
-/// Rings over one switch, each in steps: host i sends when it has sent and its neighbour before it has. Rings share
-/// ports, begin at different times, and jump over hosts; a port is narrow.
+/// Rings over one switch, each in steps: host i sends when it has sent and its neighbour before it
+/// has. Rings share ports, begin at different times, and jump over hosts; a port is narrow.
 Plan random_ring(Random& random) {
   const auto hosts = static_cast<std::uint32_t>(3 + random.below(8));
   Plan plan;
@@ -189,8 +190,8 @@ Plan any_plan(Random& random, int i) {
   }
 }
 
-/// Rates in bytes per second of flows on the given routes: raise all together; when a link is full or
-/// a cap reached, those concerned stay.
+/// Rates in bytes per second of flows on the given routes: raise all together; when a link is full
+/// or a cap reached, those concerned stay.
 std::vector<double> fill(const Plan& plan, const std::vector<std::uint32_t>& flow_routes) {
   std::vector<double> rate(flow_routes.size(), 0), left = plan.capacity;
   std::vector<bool> fixed(flow_routes.size(), false);

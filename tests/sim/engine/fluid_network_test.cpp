@@ -47,8 +47,8 @@ TEST_CASE("flows of one route share it equally, whatever their sizes") {
 }
 
 TEST_CASE("a flow that is held up elsewhere leaves its share to the others") {
-  // "Narrow" is 0.25 GB/s: flow 0 gets that, flow 1 the other 0.75. 3000 bytes: 4 us; flow 0 goes on
-  // at 0.25: 2000 bytes in 8 us.
+  // "Narrow" is 0.25 GB/s: flow 0 gets that, flow 1 the other 0.75. 3000 bytes: 4 us; flow 0 goes
+  // on at 0.25: 2000 bytes in 8 us.
   FluidNetwork network;
   const LinkId wide = network.add_link(1.0_GBps), low_precision = network.add_link(0.25_GBps);
   network.start(network.add_route(Uses{{wide}, {low_precision}}), 2000.0_B, us(0), 0);

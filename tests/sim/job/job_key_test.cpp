@@ -29,7 +29,8 @@ struct Keys {
   Place place{};
   std::set<std::string> seen{};
 
-  /// Each of the members changed alone gives a key that nothing gave before; as it was, the old one.
+  /// Each of the members changed alone gives a key that nothing gave before; as it was, the old
+  /// one.
   template <class... Members>
   void check_each(Members&... members) {
     (check_one(members), ...);

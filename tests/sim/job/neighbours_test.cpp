@@ -12,7 +12,8 @@
 #include "sim/base/random.hpp"
 #include "sim/job/predictor.hpp"
 
-/// Jobs that differ in one thing alone: what a user who tries a little more, or a little less, is reported.
+/// Jobs that differ in one thing alone: what a user who tries a little more, or a little less, is
+/// reported.
 namespace tracecast {
 namespace {
 
@@ -189,7 +190,8 @@ TEST_CASE("a job that does not fit is reported no faster than those that just do
     if (!asked) continue;
     const auto largest = predictor().advise_on_batch(*asked).largest_batch;
     if (!largest || *largest == 0) continue;
-    // Where the last scratch fits in is a matter of how tensors happen to lie: two batches at the edge.
+    // Where the last scratch fits in is a matter of how tensors happen to lie: two batches at the
+    // edge.
     double fits = 0;
     for (const double share : {1.0, 0.98}) {
       job.batch = std::max<std::int64_t>(

@@ -83,7 +83,8 @@ TEST_CASE("sizes that libraries like have no better ones beside them") {
 }
 
 TEST_CASE("a sharded step whose scores no fused kernel takes names the kernels by class") {
-  // Megatron's softmax takes scores of sequences times heads a multiple of four: 2 x 10 heads of a rank, not 3 x 10.
+  // Megatron's softmax takes scores of sequences times heads a multiple of four: 2 x 10 heads of a
+  // rank, not 3 x 10.
   Sharded parallel_layout{.software = "torchtitan"};
   parallel_layout.plan.tensor = 4;
   parallel_layout.plan.pipeline = 2;

@@ -11,7 +11,8 @@
 #include "sim/job/predictor.hpp"
 #include "tests/support/invented_files.hpp"
 
-// One text file, in a folder that Hardware takes, adds whatever hwspecs/ holds; forecasts follow it.
+// One text file, in a folder that Hardware takes, adds whatever hwspecs/ holds; forecasts follow
+// it.
 namespace tracecast::test {
 namespace {
 

@@ -152,7 +152,8 @@ TEST_CASE(
     return predictor().predict(job, {.gpu = gpu, .gpus = gpus}, DataParallel{.strategy = strategy});
   };
   const Forecast sharded = run("b200", 8, "wholegraph"), host = run("b200", 8, "ddp");
-  // Features of 547 million nodes and twice as many edges as are published, of eight bytes: at least 80 GB of each of eight.
+  // Features of 547 million nodes and twice as many edges as are published, of eight bytes: at
+  // least 80 GB of each of eight.
   CHECK(sharded.memory.needed > host.memory.needed + Bytes(80e9));
   CHECK(sharded.memory.fits);
   CHECK(sharded.throughput_samples_per_s.value > host.throughput_samples_per_s.value);

@@ -20,7 +20,8 @@ namespace {
 
 constexpr int kJobs = 2000;
 constexpr double kTolerance = 1e-9;
-/// Twice the GPUs with the same work each: throughput is at most twice this. Not 1: an average over buckets and rounds.
+/// Twice the GPUs with the same work each: throughput is at most twice this. Not 1: an average over
+/// buckets and rounds.
 constexpr double kMostGain = 1.02;
 
 struct Asked {
@@ -264,7 +265,8 @@ void check_power(const Asked& asked, const Forecast& f) {
   }
 }
 
-/// The time in which something is communicated beside nothing is part of what is communicated, and of the step.
+/// The time in which something is communicated beside nothing is part of what is communicated, and
+/// of the step.
 void check_communication(const Forecast& f) {
   const auto* many = std::get_if<ManyGpusDetails>(f.details.get());
   if (many == nullptr) return;
@@ -277,9 +279,9 @@ void check_communication(const Forecast& f) {
   CHECK(is_close(sum_of(f.by_cause), step.step_time.in_s()));
 }
 
-/// Of a step, what does not shrink because there are more GPUs that each do as before. Left out is what kernels take longer
-/// beside collectives: NCCL opens fewer channels across nodes than within one (16 for 24 on DGX A100), which leave them
-/// more SMs.
+/// Of a step, what does not shrink because there are more GPUs that each do as before. Left out is
+/// what kernels take longer beside collectives: NCCL opens fewer channels across nodes than within
+/// one (16 for 24 on DGX A100), which leave them more SMs.
 double constant_work(const Forecast& f) {
   double work = f.step_time_s.value;
   if (const auto* sharded = std::get_if<ShardedStep>(f.details.get())) {
@@ -302,9 +304,9 @@ bool scales(const Forecast& once, const Forecast& twice) {
   const auto* many = std::get_if<ManyGpusDetails>(twice.details.get());
   if (few == nullptr || many == nullptr) return true;
   const StrategyProfile& strategy = *few->prediction.strategy;
-  // What users take on several nodes may be another strategy; every further node serves a part of the weights or sums; what is
-  // looked at every few milliseconds falls into one bucket or the next; a board that waits longer for others may run
-  // faster under its limit.
+  // What users take on several nodes may be another strategy; every further node serves a part of
+  // the weights or sums; what is looked at every few milliseconds falls into one bucket or the
+  // next; a board that waits longer for others may run faster under its limit.
   const bool is_other = strategy.id != many->prediction.strategy->id;
   const bool waits_faster = few->prediction.process && once.power->board.throttles;
   const bool is_served = strategy.communication == Communication::Served ||
@@ -326,8 +328,8 @@ std::optional<Asked> twice_as_many(Asked asked) {
   if (sharded != nullptr) {
     const bool has_stages = sharded->plan.pipeline.value_or(1) > 1;
     const bool has_groups = has_stages || sharded->plan.tensor.value_or(1) > 1;
-    // In one box the neighbours of a stage stand elsewhere when there are two such boxes; in a mesh of NVLinks the ranks of
-    // a group have other ways when they stand elsewhere.
+    // In one box the neighbours of a stage stand elsewhere when there are two such boxes; in a mesh
+    // of NVLinks the ranks of a group have other ways when they stand elsewhere.
     if (has_stages && *asked.place.gpus <= 8) return std::nullopt;
     if (has_groups && asked.place.gpu == "v100_sxm2_32gb") return std::nullopt;
   }
@@ -336,7 +338,8 @@ std::optional<Asked> twice_as_many(Asked asked) {
   return asked;
 }
 
-/// Throughput is at most proportional to the number of GPUs. False: there is no job of twice as many.
+/// Throughput is at most proportional to the number of GPUs. False: there is no job of twice as
+/// many.
 bool check_scaling(const Predictor& predictor, const Asked& asked, const Forecast& once) {
   const std::optional<Asked> more = twice_as_many(asked);
   if (!more) return false;

@@ -65,7 +65,8 @@ TEST_CASE("serving never gets slower by more bandwidth or arithmetic, at the pow
 }
 
 TEST_CASE("a load that lasts is served no slower by more bandwidth") {
-  // The case that was reported: 312 tokens/s on an L4 at its own bandwidth, 103 at three times that.
+  // The case that was reported: 312 tokens/s on an L4 at its own bandwidth, 103 at three times
+  // that.
   const Faster hardware("gpu.memory_bandwidth");
   double before = 0;
   for (const Hardware& one : hardware.all()) {

@@ -13,8 +13,9 @@ using namespace tracecast;
 
 namespace {
 
-/// 1 us per message at the sender, 2 us at the receiver, 10 us on the way; per byte 1, 2 and 4 ns at the sender, on
-/// the wire (0.5 GB/s) and at the receiver; chunks of 1000 bytes; above 5000 bytes a handshake of 100 us.
+/// 1 us per message at the sender, 2 us at the receiver, 10 us on the way; per byte 1, 2 and 4 ns
+/// at the sender, on the wire (0.5 GB/s) and at the receiver; chunks of 1000 bytes; above 5000
+/// bytes a handshake of 100 us.
 ChannelPath path() {
   ChannelProfile c;
   c.transport = Transport::Rdma;
@@ -100,7 +101,8 @@ TEST_SUITE("sim/network/channel_cost") {
   }
 
   TEST_CASE("one server is shared by its workers, and as many servers as workers share nothing") {
-    // A message of 10000 bytes holds the server for 42 us. A round alone: 13 + 100 + 7 + 36 + answer 13 = 169 us.
+    // A message of 10000 bytes holds the server for 42 us. A round alone: 13 + 100 + 7 + 36 +
+    // answer 13 = 169 us.
     CHECK(server_throughput(path(), {.bytes = 10000.0_B}, 1, 8).in_si() ==
           doctest::Approx(1 / 42e-6));
     CHECK(server_throughput(path(), {.bytes = 10000.0_B}, 1, 1).in_si() ==

@@ -162,7 +162,8 @@ TEST_CASE("reduce-scatter and all-gather are the halves of a ring all-reduce") {
 }
 
 TEST_CASE("an all-to-all sends 1/N of the buffer to every other rank") {
-  // Two DGX A100: of each GPU's buffer half goes to the other node, over a NIC of its own and PCIe 4: 24.39 GB/s.
+  // Two DGX A100: of each GPU's buffer half goes to the other node, over a NIC of its own and PCIe
+  // 4: 24.39 GB/s.
   const Hardware hardware;
   const Fabric fabric = hardware.build("dgx_a100", 8, 2);
   const auto plan = plan_collective(fabric, all_ranks(fabric), Collective::AllToAll, Bytes(16e9),
@@ -171,8 +172,9 @@ TEST_CASE("an all-to-all sends 1/N of the buffer to every other rank") {
 }
 
 TEST_CASE("Caffe's tree copies the whole buffer once per level, up and down") {
-  // Eight GPUs of DGX-1 with P100: three levels of heap order. Slowest copy per level: NVLink 0-1, 0-2 (18 GB/s each);
-  // 1-3, 1-4, 2-5, 2-6; 3-7. 1-4 and 2-5 have no NVLink and cross the sockets, one in each direction: 6 GB/s.
+  // Eight GPUs of DGX-1 with P100: three levels of heap order. Slowest copy per level: NVLink 0-1,
+  // 0-2 (18 GB/s each); 1-3, 1-4, 2-5, 2-6; 3-7. 1-4 and 2-5 have no NVLink and cross the sockets,
+  // one in each direction: 6 GB/s.
   const Hardware hardware;
   const Fabric fabric = hardware.build("dgx1_p100", 8);
   const auto& tree = find_collective_library("gpu_tree");
@@ -187,7 +189,8 @@ TEST_CASE("Caffe's tree copies the whole buffer once per level, up and down") {
 }
 
 TEST_CASE("host steps send a chunk leg after leg") {
-  // Two x8 PCIe 3 cards below one socket: to the host and from it, 6.097 GB/s each, one after the other.
+  // Two x8 PCIe 3 cards below one socket: to the host and from it, 6.097 GB/s each, one after the
+  // other.
   const Hardware hardware;
   const Fabric fabric = hardware.build("pcie_host_2013", 2, 1, "m40");
   const auto& ring = find_collective_library("baidu_ring");
@@ -218,7 +221,8 @@ CollectiveLibrary nccl_of(std::vector<CollectivePath> paths) {
 }
 
 TEST_CASE("a tree goes up and down: a chain of the GPUs within nodes, a binary tree between them") {
-  // base + 2 ((GPUs of a node - 1) 0.5 us + floor(log2 nodes) 5 us); InfiniBand EDR adds nothing to the 5 us.
+  // base + 2 ((GPUs of a node - 1) 0.5 us + floor(log2 nodes) 5 us); InfiniBand EDR adds nothing to
+  // the 5 us.
   const Hardware hardware;
   CollectivePath tree;
   tree.algorithm = CollectiveAlgorithm::Tree;
@@ -247,8 +251,8 @@ TEST_CASE("a tree goes up and down: a chain of the GPUs within nodes, a binary t
 }
 
 TEST_CASE("what channels carry at most is by the number of nodes: one, two, more") {
-  // NCCL 2.10 on Volta: a channel of a tree 26.5, 18.5 and 10 GB/s with the simple protocol; all channels together 39, 39 and
-  // 20.4 GB/s with low latency.
+  // NCCL 2.10 on Volta: a channel of a tree 26.5, 18.5 and 10 GB/s with the simple protocol; all
+  // channels together 39, 39 and 20.4 GB/s with low latency.
   const Hardware hardware;
   const CollectiveLibrary& nccl = find_collective_library("nccl", "2.10");
   const auto only = [&](CollectiveAlgorithm algorithm, CollectiveProtocol protocol) {
@@ -281,9 +285,10 @@ TEST_CASE("what channels carry at most is by the number of nodes: one, two, more
 
 TEST_CASE(
     "within a node a library counts on whole channels, between nodes on what the NICs carry") {
-  // One protocol takes 10 us and the whole bandwidth B, the other no time and half of it: with n bytes on an edge the first is
-  // believed to be quicker where n / B > 10 us. A DGX H100 has NVLinks of 18 x 25 x 0.824 = 370.8 GB/s, eight NICs of
-  // 0.984 x 50 = 49.2 GB/s; channels of 250 GB/s: one of them fits. n = 3.2 MB.
+  // One protocol takes 10 us and the whole bandwidth B, the other no time and half of it: with n
+  // bytes on an edge the first is believed to be quicker where n / B > 10 us. A DGX H100 has
+  // NVLinks of 18 x 25 x 0.824 = 370.8 GB/s, eight NICs of 0.984 x 50 = 49.2 GB/s; channels of 250
+  // GB/s: one of them fits. n = 3.2 MB.
   const Hardware hardware;
   CollectivePath late, low;
   late.protocol = CollectiveProtocol::Simple;

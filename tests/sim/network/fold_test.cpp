@@ -20,8 +20,8 @@ using engine::Picoseconds;
 using test::Hardware;
 using test::random_cluster;
 
-/// Steps of layers and all-reduces, as data-parallel training runs them: when each rank's last step ends. Ranks that
-/// `classes` folds are one.
+/// Steps of layers and all-reduces, as data-parallel training runs them: when each rank's last step
+/// ends. Ranks that `classes` folds are one.
 Picoseconds run_job(const Fabric& fabric, const RankClasses& classes, bool folded) {
   engine::TaskGraph graph;
   std::vector<engine::LinkId> links;

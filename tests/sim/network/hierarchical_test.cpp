@@ -18,8 +18,9 @@ double transfer_s(const CollectivePlan& plan, const Fabric& fabric) {
 TEST_SUITE_BEGIN("sim/network/hierarchical");
 
 TEST_CASE("stages within nodes run on NVLink, the one across on all NICs") {
-  // Four DGX A100, 8 GB. Within: 7/8 at 235 GB/s, NCCL's bound. Across: eight all-reduces of 1 GB among four ranks, each over its
-  // own NIC beside a GPU of PCIe 4: 2 x 3/4 of 1 GB at 0.774 x 31.508 GB/s.
+  // Four DGX A100, 8 GB. Within: 7/8 at 235 GB/s, NCCL's bound. Across: eight all-reduces of 1 GB
+  // among four ranks, each over its own NIC beside a GPU of PCIe 4: 2 x 3/4 of 1 GB at 0.774
+  // x 31.508 GB/s.
   const Hardware hardware;
   const Fabric fabric = hardware.build("dgx_a100", 8, 4);
   const auto& nccl = find_collective_library("nccl", "2.4");
@@ -31,7 +32,8 @@ TEST_CASE("stages within nodes run on NVLink, the one across on all NICs") {
 }
 
 TEST_CASE("parts that share a NIC take turns on it") {
-  // Two hosts of eight cards, one FDR NIC each: eight all-reduces of 1 GB between two ranks; 8 x 1 GB each way through one NIC.
+  // Two hosts of eight cards, one FDR NIC each: eight all-reduces of 1 GB between two ranks; 8 x 1
+  // GB each way through one NIC.
   const Hardware hardware;
   const Fabric fabric = hardware.build("pcie_host_2013", 8, 2, "m40");
   const auto& nccl = find_collective_library("nccl", "2.0");

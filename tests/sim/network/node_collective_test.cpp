@@ -97,7 +97,8 @@ TEST_CASE("a switch reduces in rounds of as many chunks as there are channels an
     box.node()->set_switch(plan, Bytes(bytes), 16);
     return box.us(plan, 1);
   };
-  // 128 chunks under way. 512 MiB are 32 rounds of 128 KiB or 64 of 64: fewer than 64 of 128 KiB, so 64 of 64 KiB.
+  // 128 chunks under way. 512 MiB are 32 rounds of 128 KiB or 64 of 64: fewer than 64 of 128 KiB,
+  // so 64 of 64 KiB.
   const double mib = 1024 * 1024, round = 10 * 0.5 + 8 * mib * 1.125 / 200e9 * 1e6;
   CHECK(time(512 * mib) == doctest::Approx((64 + 2) * round));
   // 1 MiB: chunks of 16 KiB, not one full round.
@@ -105,7 +106,8 @@ TEST_CASE("a switch reduces in rounds of as many chunks as there are channels an
 }
 
 TEST_CASE("of many GPUs 32 reduce in the switch") {
-  // 16 channels x 32 chunks of 64 KiB: 1 GiB is 32 rounds of them, 40 hops each; of every byte 1/32 is sent again.
+  // 16 channels x 32 chunks of 64 KiB: 1 GiB is 32 rounds of them, 40 hops each; of every byte 1/32
+  // is sent again.
   const double mib = 1024 * 1024, round = 40 * 0.5 + 32 * mib * (1 + 1.0 / 32) / 200e9 * 1e6;
   for (const std::uint32_t ranks : {32U, 72U, 576U}) {
     CAPTURE(ranks);

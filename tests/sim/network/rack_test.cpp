@@ -1,4 +1,5 @@
-// Racks and superchips: one NVLink domain over compute trays that have their own processors and NICs.
+// Racks and superchips: one NVLink domain over compute trays that have their own processors and
+// NICs.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -75,15 +76,17 @@ TEST_CASE("a rack's GPUs communication at the rate of eight in a box of the same
   const double box = seconds(hardware.build("dgx_b200", 8));
   // Its boards' clock is higher by a twentieth, and with it what a round costs beside its bytes.
   CHECK(seconds(hardware.build("gb200_nvl72", 8)) == doctest::Approx(box).epsilon(0.02));
-  // The switch adds and sends to all: of every byte a GPU gives its own and takes the sum of its n-th part, 1 + 1 / n. Rounds among
-  // 32 of 72 GPUs hold four times the bytes: they are cheaper by the byte, and one and a half of them fill the pipeline.
+  // The switch adds and sends to all: of every byte a GPU gives its own and takes the sum of its
+  // n-th part, 1 + 1 / n. Rounds among 32 of 72 GPUs hold four times the bytes: they are cheaper by
+  // the byte, and one and a half of them fill the pipeline.
   const double rack = seconds(hardware.build("gb200_nvl72", 72)) / box;
   CHECK(rack > 0.8 * (1 + 1.0 / 32) / (1 + 1.0 / 8));
   CHECK(rack < 1.2 * (1 + 1.0 / 32) / (1 + 1.0 / 8));
 }
 
 TEST_CASE("in a domain of many GPUs 32 of them reduce in the switch") {
-  // Hops of a round grow from 8 heads to 32 by the pace's exponent, and no further; 4 KiB take no time on the links.
+  // Hops of a round grow from 8 heads to 32 by the pace's exponent, and no further; 4 KiB take no
+  // time on the links.
   const Hardware hardware;
   const auto library = find_collective_library("nccl", "2.26");
   const auto time_on = [&](int gpus, double bytes) {

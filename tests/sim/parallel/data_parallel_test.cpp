@@ -14,7 +14,8 @@ namespace tracecast {
 namespace {
 using test::Hardware;
 
-/// Two layers with one weight each: forward 1 ms each, backward 2 ms each (the second layer first), updates 0.1 ms each.
+/// Two layers with one weight each: forward 1 ms each, backward 2 ms each (the second layer first),
+/// updates 0.1 ms each.
 struct TwoLayers : test::LayeredNetwork {
   TwoLayers() : LayeredNetwork({layer(1'000'000), layer(2'000'000)}) {}
 
@@ -43,7 +44,8 @@ DataParallelRequest request_of(const Fabric& fabric, const StrategyProfile& stra
   return request;
 }
 
-/// Time of a copy of `bytes` alone on the links of a route: 10 us and the links' latency, then the slowest link's rate.
+/// Time of a copy of `bytes` alone on the links of a route: 10 us and the links' latency, then the
+/// slowest link's rate.
 Seconds copy_time(const Fabric& fabric, const Route& route, Bytes bytes) {
   BytesPerSecond rate = fabric.link(route.links.front()).bandwidth;
   for (const FabricLinkId link : route.links) rate = min(rate, fabric.link(link).bandwidth);
@@ -118,9 +120,10 @@ TEST_CASE("two ranks, two layers: what the last gradient's copies take is not hi
   const TwoLayers network;
   const StrategyProfile strategy = copies();
   const DataParallelStep step = simulate_data_parallel(request_of(fabric, strategy, network));
-  // Two ranks straggle by f = 1 + 0.015 * E[max]. The second layer's gradient (8 MB) is ready at 4 f ms and added on
-  // GPU 0; its copies hide behind the 2 f ms of the first layer's backward. That one (4 MB) is ready at 6 f ms and
-  // goes over GPU 1: in and out again. The second layer's update ran in between: 0.1 f ms after 6 f ms.
+  // Two ranks straggle by f = 1 + 0.015 * E[max]. The second layer's gradient (8 MB) is ready at 4
+  // f ms and added on GPU 0; its copies hide behind the 2 f ms of the first layer's backward. That
+  // one (4 MB) is ready at 6 f ms and goes over GPU 1: in and out again. The second layer's update
+  // ran in between: 0.1 f ms after 6 f ms.
   const double f = 1 + rank_variation().rank_sd * expected_maximum(2);
   const Seconds in = copy_time(fabric, fabric.route(Rank{0}, Rank{1}), Bytes(4e6));
   const Seconds out = copy_time(fabric, fabric.route(Rank{1}, Rank{0}), Bytes(4e6));

@@ -10,7 +10,8 @@
 #include "tests/sim/hardware.hpp"
 #include "tests/support/specs.hpp"
 
-// The kernel's TCP between nodes: threads copy every byte, on each NIC as many as the library of collectives has for its link.
+// The kernel's TCP between nodes: threads copy every byte, on each NIC as many as the library of
+// collectives has for its link.
 namespace tracecast {
 namespace {
 using test::Hardware;
@@ -74,7 +75,8 @@ TEST_CASE("an all-reduce takes the same time in collectives, data-parallel and s
         const Seconds alone = of_collective(fabric, bytes, library);
         CHECK(of_data_parallel(fabric, bytes) / alone == doctest::Approx(1).epsilon(0.02));
         CHECK(of_sharded(fabric, bytes, library) / alone == doctest::Approx(1).epsilon(0.02));
-        // A faster link is never slower, and faster up to 100 Gb/s, beyond which PCIe holds what goes through host memory.
+        // A faster link is never slower, and faster up to 100 Gb/s, beyond which PCIe holds what
+        // goes through host memory.
         CHECK(alone <= before);
         if (mib > 1 && (link == kEthernet[1] || link == kEthernet[2])) CHECK(alone < 0.7 * before);
         before = alone;
@@ -100,7 +102,8 @@ TEST_CASE("threads that serve sockets bound what TCP carries, by link, processor
     return hardware.cpus.find(hardware.machines.find(machine).cpu).single_thread_speed() /
            hardware.cpus.find(seen_on).single_thread_speed();
   };
-  // The measured row: 40 Gb/s, one thread of NCCL 2.0, one NIC; other processors as their threads are faster.
+  // The measured row: 40 Gb/s, one thread of NCCL 2.0, one NIC; other processors as their threads
+  // are faster.
   const double faster = speed_of("pcie_host_2022");
   CHECK(speed_of("pcie_host_2013") == 1);
   CHECK(faster > 1.3);

@@ -35,7 +35,8 @@ std::vector<Layer> random_layers(Random& random, std::size_t count) {
   return layers;
 }
 
-/// A data-parallel job on a fabric: the same layers on every GPU, each model of GPU at a pace of its own.
+/// A data-parallel job on a fabric: the same layers on every GPU, each model of GPU at a pace of
+/// its own.
 class RandomJob {
  public:
   RandomJob(const Fabric& fabric, const StrategyProfile& strategy, Random& random)
@@ -70,7 +71,8 @@ class RandomJob {
   DataParallelRequest request_;
 };
 
-/// Ranks that may stand for others: same machine, GPU and pace, beginning together; the others each for itself.
+/// Ranks that may stand for others: same machine, GPU and pace, beginning together; the others each
+/// for itself.
 std::size_t num_distinct(const Fabric& fabric) {
   std::set<std::tuple<std::string, std::string, double>> alike;
   std::size_t jittered = 0;

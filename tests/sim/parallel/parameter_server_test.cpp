@@ -16,7 +16,8 @@ Fabric cluster_of(int nodes) {
   return build_fabric(uniform_cluster("osu_ri2", 1, nodes, "k80"), SpecLibrary::embedded());
 }
 
-/// Per message 1 ms at the sender and 3 ms at the receiver, 2 ms on the way, 8 GB/s on the wire; bytes cost no thread.
+/// Per message 1 ms at the sender and 3 ms at the receiver, 2 ms on the way, 8 GB/s on the wire;
+/// bytes cost no thread.
 ChannelPath path() {
   ChannelPath p;
   p.channel.send_message = 1.0_ms;
@@ -58,8 +59,9 @@ constexpr double kBarrierMs = 12;
 
 TEST_SUITE("sim/parallel/parameter_server") {
   TEST_CASE("one worker's step is the sum of everything on its way") {
-    // Pull: send 1, latency 2, 8 MB at 8 GB/s 1, receive 3, copy to the GPU 1 = 8. Compute 10 + 20 = 30.
-    // Push: copy 1, send 1, latency 2, wire 1, receive 3 = 8. Sum: 3 * 8 MB at 24 GB/s 1. Update: the same 1.
+    // Pull: send 1, latency 2, 8 MB at 8 GB/s 1, receive 3, copy to the GPU 1 = 8. Compute 10 + 20
+    // = 30. Push: copy 1, send 1, latency 2, wire 1, receive 3 = 8. Sum: 3 * 8 MB at 24 GB/s 1.
+    // Update: the same 1.
     const Fabric two = cluster_of(2);
     const ChannelPath channel = path();
     const ParameterServerRequest request = request_for(two, channel, one_variable());
@@ -81,9 +83,10 @@ TEST_SUITE("sim/parallel/parameter_server") {
   }
 
   TEST_CASE("all workers wait for the server's one thread") {
-    // Pulls leave the server 1 ms apart, and the wire takes 1 ms for each: none shares it. The first push arrives at
-    // 8 + 30 + 1 + 1 + 2 + 1 = 43, the others 1 ms apart. The receiver takes 3 ms for each, so the last of four is
-    // done 12 ms after the first arrived, added (1) and updated (1) after that.
+    // Pulls leave the server 1 ms apart, and the wire takes 1 ms for each: none shares it. The
+    // first push arrives at 8 + 30 + 1 + 1 + 2 + 1 = 43, the others 1 ms apart. The receiver takes
+    // 3 ms for each, so the last of four is done 12 ms after the first arrived, added (1) and
+    // updated (1) after that.
     const Fabric five = cluster_of(5);
     const ChannelPath channel = path();
     CHECK(step_ms(request_for(five, channel, one_variable())) ==
@@ -96,9 +99,10 @@ TEST_SUITE("sim/parallel/parameter_server") {
   }
 
   TEST_CASE("a receiver that blocks is held while the wire moves") {
-    // The first push is sent at 40 ms and holds the thread from there for latency 2 and wire 1. The second, sent at 41,
-    // begins its way at 43 (the thread serves who was ready first, and its transfer was before the first's handling)
-    // and is in at 46; then 3 + 3 for both, 1 to add the last, 1 to update.
+    // The first push is sent at 40 ms and holds the thread from there for latency 2 and wire 1. The
+    // second, sent at 41, begins its way at 43 (the thread serves who was ready first, and its
+    // transfer was before the first's handling) and is in at 46; then 3 + 3 for both, 1 to add the
+    // last, 1 to update.
     const Fabric three = cluster_of(3);
     ChannelPath channel = path();
     channel.channel.receive_blocks = true;
@@ -107,13 +111,14 @@ TEST_SUITE("sim/parallel/parameter_server") {
   }
 
   TEST_CASE("what waits costs a scanning thread half of the messages each") {
-    // Server: 2 workers * 1 variable = 2 messages, half a neighbour each: 0.5 * 10 ms more, for every pull and push.
+    // Server: 2 workers * 1 variable = 2 messages, half a neighbour each: 0.5 * 10 ms more, for
+    // every pull and push.
     const Fabric three = cluster_of(3);
     ChannelPath channel = path();
     const double without = step_ms(request_for(three, channel, one_variable()));
     channel.channel.scan = 10.0_ms;
-    // Pulls leave 6 ms apart instead of 1, the first 5 ms later; pushes arrive 6 ms apart and take 8 each instead of 3:
-    // last one done at first + 8 + 8 instead of first + 3 + 3.
+    // Pulls leave 6 ms apart instead of 1, the first 5 ms later; pushes arrive 6 ms apart and take
+    // 8 each instead of 3: last one done at first + 8 + 8 instead of first + 3 + 3.
     CHECK(step_ms(request_for(three, channel, one_variable())) ==
           doctest::Approx(without + 5 + 10));
   }
@@ -138,9 +143,10 @@ TEST_SUITE("sim/parallel/parameter_server") {
   }
 
   TEST_CASE("chunks overlap sender, wire and receiver") {
-    // 8 MiB in 8 pieces of 1 MiB at 8 GB/s with 8 ms of the sender's and of the receiver's thread for all of it: a
-    // piece takes 1 ms at the sender, 0.131072 on the wire, 1 at the receiver. The pull then needs
-    // 8 + latency 2 + 0.131072 + 1 instead of 8 + 2 + 8 * 0.131072 + 8, and the push as much less.
+    // 8 MiB in 8 pieces of 1 MiB at 8 GB/s with 8 ms of the sender's and of the receiver's thread
+    // for all of it: a piece takes 1 ms at the sender, 0.131072 on the wire, 1 at the receiver. The
+    // pull then needs 8 + latency 2 + 0.131072 + 1 instead of 8 + 2 + 8 * 0.131072 + 8, and the
+    // push as much less.
     const Fabric two = cluster_of(2);
     ChannelPath channel = path();
     channel.channel.send_message = channel.channel.receive_message = Seconds();
@@ -177,8 +183,8 @@ TEST_SUITE("sim/parallel/parameter_server") {
     for (const int workers : {2, 4, 8}) {
       CAPTURE(workers);
       const ParameterServerStep step = asynchronous(workers + 1);
-      // Between two updates of a worker each of the others has one; the time between reading and writing is a little
-      // less than that.
+      // Between two updates of a worker each of the others has one; the time between reading and
+      // writing is a little less than that.
       CHECK(step.staleness <= workers - 1 + 1e-9);
       CHECK(step.staleness >= 0.5 * (workers - 1));
       CHECK(step.steps_per_s <= workers * alone.steps_per_s * (1 + 1e-9));

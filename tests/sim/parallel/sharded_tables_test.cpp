@@ -70,7 +70,8 @@ TEST_CASE("where tables lie") {
        1 - std::pow(0.5, 10),
        500,
        2 * (1 - std::pow(0.5, 10))},
-      // 65 ids a rank on average: the first table in halves of 50; then 10 to each, and 10 to the first.
+      // 65 ids a rank on average: the first table in halves of 50; then 10 to each, and 10 to the
+      // first.
       {"the costliest in halves",
        bags,
        2,
@@ -80,7 +81,8 @@ TEST_CASE("where tables lie") {
        2 + (1 - std::pow(0.5, 100)),
        2500,
        3 + 2 * (1 - std::pow(0.5, 100))},
-      // 43 ids a rank: the first table in three parts of 334 rows, the others in two of 500, two of which go to each rank.
+      // 43 ids a rank: the first table in three parts of 334 rows, the others in two of 500, two of
+      // which go to each rank.
       {"no part larger than half the room",
        bags,
        3,
@@ -117,7 +119,8 @@ TEST_CASE("a rank looks its own rows up for all samples and gets the sums of its
   const NetworkGraph whole = dlrm_of("dlrm_kaggle", 64);  // 26 tables, one id each
   const ShardedNetwork sharded = divide_tables(whole, 4, {}, 0);
   REQUIRE(sharded.communication);
-  // Seven tables on the fullest rank at most, 256 samples; 26 sums of 16 numbers for each of 64 samples.
+  // Seven tables on the fullest rank at most, 256 samples; 26 sums of 16 numbers for each of 64
+  // samples.
   CHECK(elements(sharded.forward, sharded.ids) == 7 * 256);
   CHECK(elements(sharded.forward, sharded.sent) == 7 * 256 * 16);
   CHECK(elements(sharded.forward, sharded.received) == 26 * 64 * 16);
@@ -178,7 +181,8 @@ TEST_CASE("what crosses in the midst of a step is waited for unless kernels hide
   REQUIRE(alone > 50.0_us);
   const Seconds base = step_with({});
   const auto more = [&](Crossing crossing) { return step_with({crossing}) - base; };
-  // Between the two layers nothing hides it; behind the second forward kernel only what SMs it takes.
+  // Between the two layers nothing hides it; behind the second forward kernel only what SMs it
+  // takes.
   CHECK(more({.ready_after = 0, .first_use = 1}).in_us() ==
         doctest::Approx(alone.in_us()).epsilon(1e-3));
   CHECK(more({.ready_after = 0, .first_use = 2}) < alone * 0.6);
@@ -197,7 +201,8 @@ TEST_CASE("additions at the far end go number by number where the links cannot a
   const auto alone = [&](const Fabric& fabric) {
     return time_alone(plan_crossings(additions, strategy, fabric, "").front().transfer, fabric);
   };
-  // Seven eighths of a million numbers on other GPUs, the farthest 1.1 us away: twice there and back, 256 at a time.
+  // Seven eighths of a million numbers on other GPUs, the farthest 1.1 us away: twice there and
+  // back, 256 at a time.
   const Fabric pcie = hardware.build("pcie_host_2020", 8, 1, "a100_pcie_40gb");
   const Seconds way = pcie.route(Rank{0}, Rank{7}).latency;
   CHECK(alone(pcie).in_us() == doctest::Approx(1e6 * 7 / 8 * 4 * way.in_us() / 256));

@@ -91,8 +91,8 @@ JobMix random_elastic_mix(std::uint64_t seed, std::size_t jobs, std::size_t type
 
 TEST_SUITE("sim/plan/elastic") {
   TEST_CASE("equal GPUs for all: a schedule by hand") {
-    // Four GPUs. A alone has all four: 3 steps/s, 6 done at 2. Then two each, 2 steps/s: B's 4 steps end at 4, A has 2 left
-    // and all four GPUs again: 2/3 s.
+    // Four GPUs. A alone has all four: 3 steps/s, 6 done at 2. Then two each, 2 steps/s: B's 4
+    // steps end at 4, A has 2 left and all four GPUs again: 2/3 s.
     const Sizes sizes{{1, {1}}, {2, {2}}, {4, {3}}};
     JobMix mix = elastic_mix({{0, 12, sizes}, {2, 4, sizes}});
     const Fleet fleet = fleet_of({4});
@@ -102,7 +102,8 @@ TEST_SUITE("sim/plan/elastic") {
     CHECK(schedule.jobs[0].gpu_s == doctest::Approx(2 * 4 + 2 * 2 + 4 * 2.0 / 3).epsilon(1e-5));
     CHECK(schedule.jobs[1].resizes == 0);
     check_capacity(fleet, schedule);
-    // Another size costs A a second: it works from 3 on, has 4 left at 4, works again from 5 on: 4/3 s.
+    // Another size costs A a second: it works from 3 on, has 4 left at 4, works again from 5 on:
+    // 4/3 s.
     for (JobKind& kind : mix.kinds) kind.resize_cost = Seconds(1);
     schedule = run(mix, fleet, find_rules("ideal"), "equal_gpus");
     check_ends(schedule, {5 + 4.0 / 3, 4});
@@ -118,8 +119,8 @@ TEST_SUITE("sim/plan/elastic") {
     for (JobKind& kind : mix.kinds) {
       for (GangSize& size : kind.sizes) size.start_cost = Seconds(0.5 * size.gpus);
     }
-    // A starts on four for 2 s and has done nothing at 2; both start on two for 1 s: B works 3 to 5. A has 12 - 4 = 8 left at
-    // 5, starts on four until 7, ends 8/3 s later.
+    // A starts on four for 2 s and has done nothing at 2; both start on two for 1 s: B works 3
+    // to 5. A has 12 - 4 = 8 left at 5, starts on four until 7, ends 8/3 s later.
     const Schedule schedule = run(mix, fleet_of({4}), rules, "equal_gpus");
     check_ends(schedule, {7 + 8.0 / 3, 5});
     CHECK(schedule.jobs[0].overhead.in_s() == doctest::Approx(2 + 1 + 2));
@@ -130,7 +131,8 @@ TEST_SUITE("sim/plan/elastic") {
     const Sizes a{{1, {1}}, {2, {1.9}}, {3, {2}}}, b{{1, {1}}, {2, {1.2}}};
     const JobMix mix = elastic_mix({{0, 4, b}, {0, 10, a}});
     const Fleet fleet = fleet_of({3});
-    // The third GPU saves B 4 - 4/1.2 = 0.67 s and A 10 - 10/1.9 = 4.7 s. B ends at 4, A has 2.4 left and all: 2 steps/s.
+    // The third GPU saves B 4 - 4/1.2 = 0.67 s and A 10 - 10/1.9 = 4.7 s. B ends at 4, A has 2.4
+    // left and all: 2 steps/s.
     check_ends(run(mix, fleet, find_rules("ideal"), "marginal_gain"), {4, 5.2});
     // Of two with one GPU the first to come grows: B ends at 10/3, A has 20/3 left: 10/3 s.
     check_ends(run(mix, fleet, find_rules("ideal"), "equal_gpus"), {10.0 / 3, 20.0 / 3});

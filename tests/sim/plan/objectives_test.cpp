@@ -17,7 +17,8 @@ using namespace tracecast::plan;
 
 namespace {
 
-/// 2 to 12 jobs of 1 to 4 kinds on 1 to 3 types, all there at the start, with rates of every pair of kinds of one size.
+/// 2 to 12 jobs of 1 to 4 kinds on 1 to 3 types, all there at the start, with rates of every pair
+/// of kinds of one size.
 struct Instance {
   Fleet fleet;
   JobMix mix;
@@ -71,7 +72,8 @@ struct Instance {
     }
     return 0;
   }
-  /// What a second at a rate on a type counts in max-min fairness, over an equal share of the fleet.
+  /// What a second at a rate on a type counts in max-min fairness, over an equal share of the
+  /// fleet.
   [[nodiscard]] double worth(std::size_t j, std::size_t t, double rate, bool is_blind) const {
     double equal = 0;
     for (std::size_t u = 0; u < types(); ++u) {
@@ -109,7 +111,8 @@ double level_of(const Instance& in, const Shares& shares, bool is_blind) {
   return *std::min_element(gain.begin(), gain.end());
 }
 
-/// The largest least worth by a linear program with a variable for every job, pair of jobs and type.
+/// The largest least worth by a linear program with a variable for every job, pair of jobs and
+/// type.
 double best_level(const Instance& in, bool is_blind, bool shares_space) {
   LinearProgram lp;
   const std::size_t n = in.jobs.size(), z = lp.add_variable(1);

@@ -27,13 +27,16 @@ TEST_CASE("even and priority end when three hand-made schedules do") {
   };
   // One fast and one slow GPU; alone_s: on the fast, on the slow.
   const Row rows[] = {
-      // Even deals one to each: max(10, 12). Priority: the fast takes the job that gains most (4 against 12), the slow the
+      // Even deals one to each: max(10, 12). Priority: the fast takes the job that gains most (4
+      // against 12), the slow the
       // other: max(4, 11).
       {"two kinds, one job each", {{0, 1, {10, 11}}, {0, 1, {4, 12}}}, 12, 11},
       // Two kinds alike: one each under both, max(5, 6).
       {"two jobs alike", {{0, 1, {5, 6}}, {0, 1, {5, 6}}}, 6, 6},
-      // Even: fast 2, slow 6, and the third, of a kind that has had neither, to the first in the fleet's order: 2 + 8.
-      // Priority: fast takes 2 (gain 5), then at 2 the next by gain: 3 (gain 2) until 5; slow takes the least gain, 8, until 8.
+      // Even: fast 2, slow 6, and the third, of a kind that has had neither, to the first in the
+      // fleet's order: 2 + 8.
+      // Priority: fast takes 2 (gain 5), then at 2 the next by gain: 3 (gain 2) until 5; slow takes
+      // the least gain, 8, until 8.
       {"three kinds", {{0, 1, {2, 10}}, {0, 1, {3, 6}}, {0, 1, {8, 8}}}, 10, 8},
   };
   for (const Row& row : rows) {
@@ -89,7 +92,8 @@ TEST_CASE(
       mix.jobs.push_back(std::move(job));
     }
     const Schedule schedule = run(mix, fleet_of(row.gpus), find_rules("ideal"), "even");
-    // Jobs of 100 s each: no GPU is idle while one waits, so that all are done after as many rounds.
+    // Jobs of 100 s each: no GPU is idle while one waits, so that all are done after as many
+    // rounds.
     CHECK(schedule.end.in_seconds().in_s() == doctest::Approx(100.0 * rounds));
     std::vector<std::vector<double>> of(row.kinds, std::vector<double>(row.gpus.size()));
     for (std::size_t j = 0; j < mix.jobs.size(); ++j)
@@ -107,7 +111,8 @@ TEST_CASE(
 }
 
 TEST_CASE("even gives a job that runs on some types only to one of them") {
-  // The slow type cannot run kind B; the fast has two GPUs for its four jobs, the slow one two for the four of A.
+  // The slow type cannot run kind B; the fast has two GPUs for its four jobs, the slow one two for
+  // the four of A.
   const JobMix mix = mix_of({{0, 1, {5, 0}},
                              {0, 1, {5, 0}},
                              {0, 1, {5, 0}},
@@ -121,7 +126,8 @@ TEST_CASE("even gives a job that runs on some types only to one of them") {
 }
 
 TEST_CASE("jobs with equal keys are served as they came, however their times round") {
-  // Gangs of which no two fit at once, so that the order is that of the ends. Of one moment the file's order counts.
+  // Gangs of which no two fit at once, so that the order is that of the ends. Of one moment the
+  // file's order counts.
   Random random(3);
   for (const char* policy : {"srsf", "srtf", "deadline", "las", "fifo", "fifo_perf", "priority",
                              "marginal_gain", "equal_gpus"}) {
@@ -129,7 +135,8 @@ TEST_CASE("jobs with equal keys are served as they came, however their times rou
         std::string_view(policy) == "srsf" || std::string_view(policy) == "marginal_gain";
     for (int round = 0; round < 20; ++round) {
       JobMix mix;
-      // Remaining time, or time x GPUs: the same number from unlike steps, rates and GPUs, which doubles round either way.
+      // Remaining time, or time x GPUs: the same number from unlike steps, rates and GPUs, which
+      // doubles round either way.
       const double key = static_cast<double>(1 + random.below(400));
       constexpr std::size_t kJobs = 12;
       for (std::uint32_t j = 0; j < kJobs; ++j) {
@@ -157,7 +164,8 @@ TEST_CASE("jobs with equal keys are served as they came, however their times rou
 }
 
 TEST_CASE("equal keys of jobs that have run a while are equal, too") {
-  // A runs 100 s of its 300.3 on four GPUs, then B comes with the same GPU time that A has left: A goes on.
+  // A runs 100 s of its 300.3 on four GPUs, then B comes with the same GPU time that A has left: A
+  // goes on.
   const JobMix mix = mix_of({{0, 4, {300.3}}, {100, 8, {100.15}}, {100, 6, {801.2 / 6}}});
   // 4 x 200.3 = 8 x 100.15 = 6 x 133.53: A, B and C are done in this order.
   const std::vector<double> ends = ends_s(run(mix, fleet_of({8}), find_rules("ideal"), "srsf"));

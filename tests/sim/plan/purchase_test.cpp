@@ -14,8 +14,8 @@ namespace {
 
 TEST_SUITE_BEGIN("sim/plan/purchase");
 
-/// The cheapest plan by trying every assignment; the machines follow: as few of each as its jobs fill. That is best since
-/// each machine costs something and takes power and room.
+/// The cheapest plan by trying every assignment; the machines follow: as few of each as its jobs
+/// fill. That is best since each machine costs something and takes power and room.
 class Exhaustive {
  public:
   explicit Exhaustive(const PurchaseProblem& problem) : problem_(problem) {
@@ -130,7 +130,8 @@ TEST_CASE("one job on the cheaper of two machines, and the bill by hand") {
   problem.offers[1] = machine("fast", 2, 1500, 900, 200);
   problem.jobs.resize(1);
   problem.jobs[0].count = 4;
-  // On the slow one 4 jobs of 60 h on one GPU fill 240 of 200 GPU hours: two machines, 2,000. The fast one does with one.
+  // On the slow one 4 jobs of 60 h on one GPU fill 240 of 200 GPU hours: two machines, 2,000. The
+  // fast one does with one.
   problem.modes = {{.job = 0,
                     .offer = 0,
                     .gang = 1,
@@ -257,7 +258,8 @@ TEST_CASE("a later deadline costs no more per job, where machines cost until the
     CAPTURE(seed);
     PurchaseProblem problem =
         random_purchase(seed, {.types = 3, .jobs = 4, .most = 4, .hours = 900, .deadline_h = 300});
-    // Purchases are charged over four years, as catalogues have it: what is bought costs by the hour.
+    // Purchases are charged over four years, as catalogues have it: what is bought costs by the
+    // hour.
     problem.costs.amortisation = Seconds(4 * 8760 * 3600.0);
     std::optional<double> before;
     for (const double hours : {200, 300, 420, 900}) {

@@ -42,8 +42,9 @@ TEST_CASE("a run of the same job elsewhere moves the prediction by the shared pa
 TEST_CASE(
     "A beats B: stated and observed frequencies agree within 3 points in each decile over 10,000 "
     "worlds") {
-  // 6 jobs on 5 GPUs with speeds that lie near each other: 60 pairs of places of one job. Stated: from 10,000 draws of one
-  // seed; observed: errors put together by hand from their parts, as the model's formula says, with another seed.
+  // 6 jobs on 5 GPUs with speeds that lie near each other: 60 pairs of places of one job. Stated:
+  // from 10,000 draws of one seed; observed: errors put together by hand from their parts, as the
+  // model's formula says, with another seed.
   const ErrorShares shares{.job = 0.5, .gpu = 0.1};
   Random random(11);
   std::vector<ErrorCell> cells;

@@ -33,8 +33,8 @@ TEST_SUITE("sim/plan/schedule") {
     const JobMix mix = mix_of({{0, 1, {10}}, {0, 2, {5}}, {0, 1, {20}}});
     const Fleet fleet = fleet_of({2});
     CHECK(ends_s(run(mix, fleet, find_rules("ideal"), "fifo")) == std::vector{10.0, 15.0, 35.0});
-    // Remaining service 10, 10, 20: A and then C fit beside each other; at 10 s B and C have 10 each and B came before in
-    // the order left, so it gets both GPUs: 15; C has 10 left: 25.
+    // Remaining service 10, 10, 20: A and then C fit beside each other; at 10 s B and C have 10
+    // each and B came before in the order left, so it gets both GPUs: 15; C has 10 left: 25.
     CHECK(ends_s(run(mix, fleet, find_rules("ideal"), "srsf")) == std::vector{10.0, 15.0, 25.0});
   }
 
@@ -86,7 +86,8 @@ TEST_SUITE("sim/plan/schedule") {
             REQUIRE(job.end.has_value());
             CHECK(*job.first_start >= mix.jobs[j].submit);
             CHECK(job.starts == job.preemptions + 1);
-            // Steps done over the rates of the types it had lie between the fastest and the slowest way.
+            // Steps done over the rates of the types it had lie between the fastest and the slowest
+            // way.
             const JobKind& kind = mix.kind_of({static_cast<std::uint32_t>(j)});
             const double slowest = *std::min_element(kind.rates.begin(), kind.rates.end());
             const double worked = (job.served.in_seconds() - job.overhead).in_s();
@@ -217,7 +218,8 @@ TEST_SUITE("sim/plan/schedule") {
   }
 
   TEST_CASE("a GPU that fails strikes the gang on it and no other") {
-    // Machine 0: two GPUs of the first gang, one of the second, one idle; machine 1: four of the third.
+    // Machine 0: two GPUs of the first gang, one of the second, one idle; machine 1: four of the
+    // third.
     const Fleet fleet = load_fleet("group { count: 2 gpus: 4 gpu: 'a' }", "test");
     const std::vector<std::vector<HeldGpus>> held{{{0, 2}}, {{0, 1}}, {{1, 4}}};
     const auto struck = [&](const Failure& failure, bool machines_count) {
@@ -274,7 +276,8 @@ TEST_SUITE("sim/plan/schedule") {
     Rules rules = find_rules("nearest");
     rules.scattered_run_time_factor = 2;
     const Fleet fleet = load_fleet("group { count: 2 gpus: 4 gpu: 'a' }", "test");
-    // 3 + 3 GPUs leave one in each machine: a gang of 2 has those, and takes twice its 5 s. One of 8 needs both machines.
+    // 3 + 3 GPUs leave one in each machine: a gang of 2 has those, and takes twice its 5 s. One of
+    // 8 needs both machines.
     JobMix mix = mix_of({{0, 3, {10}}, {0, 3, {20}}, {0, 2, {5}}, {0, 8, {1}}});
     Schedule schedule = run(mix, fleet, rules, "fifo");
     CHECK(ends_s(schedule) == std::vector{10.0, 20.0, 10.0, 21.0});
@@ -336,8 +339,9 @@ TEST_SUITE("sim/plan/schedule") {
   }
 
   TEST_CASE("a round decided ahead keeps GPUs for who has gone and newcomers waiting") {
-    // One GPU, rounds of 100 s, decided 50 s before. At 150 only A is there, so the round at 200 is A's, which ends at 180. B,
-    // there since 160, has the one at 300. C comes at 360 when nobody is left and begins with the next round.
+    // One GPU, rounds of 100 s, decided 50 s before. At 150 only A is there, so the round at 200 is
+    // A's, which ends at 180. B, there since 160, has the one at 300. C comes at 360 when nobody is
+    // left and begins with the next round.
     const JobMix mix = mix_of({{0, 1, {180}}, {160, 1, {30}}, {360, 1, {30}}});
     Rules rules = find_rules("ideal");
     rules.shares_round = Seconds(100);
@@ -346,7 +350,8 @@ TEST_SUITE("sim/plan/schedule") {
   }
 
   TEST_CASE("largest gangs placed first move those that go on") {
-    // Three GPUs, starts of 10 s, rounds of 100 s. A, B and C run; from 100 on D, which has two GPUs and least left, and A.
+    // Three GPUs, starts of 10 s, rounds of 100 s. A, B and C run; from 100 on D, which has two
+    // GPUs and least left, and A.
     const JobMix mix = mix_of({{0, 1, {250}}, {0, 1, {1000}}, {0, 1, {1000}}, {50, 2, {80}}});
     JobMix costly = mix;
     for (JobKind& kind : costly.kinds) kind.start_cost = Seconds(10);
@@ -367,7 +372,8 @@ TEST_SUITE("sim/plan/schedule") {
   }
 
   TEST_CASE("a job begins on idle GPUs as soon as its round has been decided on") {
-    // One GPU, rounds of 100 s, decided 50 s before. A ends at 30, known at 50: B begins then, not at 100.
+    // One GPU, rounds of 100 s, decided 50 s before. A ends at 30, known at 50: B begins then, not
+    // at 100.
     Rules rules = find_rules("ideal");
     rules.round = rules.shares_round = Seconds(100);
     rules.decides_ahead = 0.5;
@@ -386,7 +392,8 @@ TEST_SUITE("sim/plan/schedule") {
   }
 
   TEST_CASE("a stay that is booked when it ends counts whole, whatever began anew meanwhile") {
-    // Two jobs with half the time each; rounds of 100 s, of which half is on the account from the start.
+    // Two jobs with half the time each; rounds of 100 s, of which half is on the account from the
+    // start.
     Ledger ledger(1, Seconds(100));
     ledger.add({0});
     ledger.add({1});
@@ -407,7 +414,8 @@ TEST_SUITE("sim/plan/schedule") {
   }
 
   TEST_CASE("who came after the shares were divided has no claim before all who have a share") {
-    // Two types, two jobs with half of each; rounds of 100 s, of which half is on the account from the start.
+    // Two types, two jobs with half of each; rounds of 100 s, of which half is on the account from
+    // the start.
     Ledger ledger(2, Seconds(100));
     ledger.add({0});
     ledger.add({1});
@@ -429,7 +437,8 @@ TEST_SUITE("sim/plan/schedule") {
       }
       ledger.remove_done([](JobId job) { return job == JobId{7}; });
     }
-    // With the next shares it has one, and half a round of the time given like everybody: (1/3) / (50 / 150).
+    // With the next shares it has one, and half a round of the time given like everybody: (1/3) /
+    // (50 / 150).
     ledger.add({7});
     ledger.reset(0);
     Shares three(3, 2);
@@ -441,8 +450,8 @@ TEST_SUITE("sim/plan/schedule") {
   }
 
   TEST_CASE("a newcomer without a share runs when those that have one leave a GPU") {
-    // One GPU, rounds of 100 s from 10 on, shares no sooner than 1,000 s after the last. A has all of the GPU until 310; B, there
-    // since 50, follows.
+    // One GPU, rounds of 100 s from 10 on, shares no sooner than 1,000 s after the last. A has all
+    // of the GPU until 310; B, there since 50, follows.
     Rules rules = find_rules("ideal");
     rules.shares_round = Seconds(100);
     rules.least_between_decisions = Seconds(1000);

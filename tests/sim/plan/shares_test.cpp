@@ -41,7 +41,8 @@ FairProgram random_program(std::uint64_t seed, FairGoal goal) {
   return program;
 }
 
-/// The same as a linear program written down on its own: every copy a job of its own, `need[k] z + fixed[k]` asked of row k.
+/// The same as a linear program written down on its own: every copy a job of its own, `need[k] z +
+/// fixed[k]` asked of row k.
 double best_level(const FairProgram& program, bool with_level, const std::vector<double>& fixed) {
   LinearProgram lp;
   const std::size_t z = lp.add_variable(1, 0, with_level ? LinearProgram::kInfinity : 0);
@@ -201,7 +202,8 @@ TEST_SUITE("sim/plan/shares") {
   }
 
   TEST_CASE("draws are those of Python's generator") {
-    // python3: r = random.Random(0); [r.randrange(3) for _ in range(6)], r.random(); random.Random(5).randrange(36) x 6
+    // python3: r = random.Random(0); [r.randrange(3) for _ in range(6)], r.random();
+    // random.Random(5).randrange(36) x 6
     PublishedRandom a(0), b(5);
     for (const std::size_t expected : {1, 1, 0, 1, 2, 1}) CHECK(a.below(3) == expected);
     CHECK(a.uniform() == doctest::Approx(0.4049341374504143).epsilon(1e-15));

@@ -15,7 +15,8 @@ using test::Hardware;
 
 constexpr std::uint64_t kBytes = 400'000'000;
 
-/// One all-reduce of two recorded ranks with `moving_us`, of which the second arrives 50 us after the first.
+/// One all-reduce of two recorded ranks with `moving_us`, of which the second arrives 50 us after
+/// the first.
 RanksProgram joined_job(std::int64_t moving_us, std::uint64_t bytes = kBytes) {
   RanksProgram job;
   ReplayProgram& program = job.program;

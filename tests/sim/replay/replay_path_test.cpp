@@ -37,7 +37,8 @@ TEST_SUITE_BEGIN("sim/replay/replay_path");
 
 TEST_CASE(
     "a job bound by launches has its host on the critical path, one bound by kernels its GPU") {
-  // The host issues two kernels 50 us apart; the second begins 6 us after its launch, or 2 after the first kernel.
+  // The host issues two kernels 50 us apart; the second begins 6 us after its launch, or 2 after
+  // the first kernel.
   const auto job = [](std::int64_t first_kernel_us) {
     Hand hand;
     const auto first =

@@ -43,8 +43,8 @@ TEST_CASE("a network that does not fit is reported the smallest changes that wou
   SmallServer server("vllm_v1", "llama3_70b");
   const ServedMemory m = served_memory(server.served, server.profile, server.board, {}, 4096);
   CHECK_FALSE(m.fits());  // 141 GB on 80
-  // Half of 141.1 GB on each of two boards, whose engine takes 71.3 GiB: 65.7, and 4096 tokens of 160 KiB. 200,000 tokens
-  // are 30.5 GiB there: 8-bit weights of 33 leave them.
+  // Half of 141.1 GB on each of two boards, whose engine takes 71.3 GiB: 65.7, and 4096 tokens of
+  // 160 KiB. 200,000 tokens are 30.5 GiB there: 8-bit weights of 33 leave them.
   CHECK(smallest_change(server.served, server.profile, server.board, {}, 4096) == "--tp 2");
   CHECK(smallest_change(server.served, server.profile, server.board, {}, 200'000) ==
         "--tp 2 --precision fp8");

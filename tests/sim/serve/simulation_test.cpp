@@ -97,7 +97,8 @@ TEST_CASE("more load never lowers the 99th percentile") {
 }
 
 TEST_CASE("a larger cache preempts less: over many runs, and not at all once everybody has room") {
-  // Of a single run it is not true of engines that admit as needed: what a smaller cache kept out cannot be preempted.
+  // Of a single run it is not true of engines that admit as needed: what a smaller cache kept out
+  // cannot be preempted.
   SmallServer server;
   double before = 1e9;
   for (const std::int64_t blocks : {200, 400, 800, 1600, 6400}) {
@@ -117,8 +118,9 @@ TEST_CASE("a larger cache preempts less: over many runs, and not at all once eve
 }
 
 TEST_CASE("one run may preempt more with a larger cache: pages let more in than they keep") {
-  // Three requests of a page that grow to two. Two pages: A and B begin, B gives way once, then each runs alone. Three pages: all begin,
-  // C gives way to A's growth and B as well, then each runs alone: two.
+  // Three requests of a page that grow to two. Two pages: A and B begin, B gives way once, then
+  // each runs alone. Three pages: all begin, C gives way to A's growth and B as well, then each
+  // runs alone: two.
   SmallServer server;
   const std::int64_t page = server.profile.block_tokens;
   for (const auto& [blocks, preemptions] : {std::pair{2, 1}, std::pair{3, 2}, std::pair{6, 0}}) {
@@ -136,8 +138,9 @@ TEST_CASE("one run may preempt more with a larger cache: pages let more in than 
 }
 
 TEST_CASE("who gave its pages back finds those that nobody has written over") {
-  // Four pages, two requests of nearly two that grow to three. The younger gives its two back; the older takes one of them, the one of
-  // its end, and keeps to it: of the two one page is found again.
+  // Four pages, two requests of nearly two that grow to three. The younger gives its two back; the
+  // older takes one of them, the one of its end, and keeps to it: of the two one page is found
+  // again.
   std::vector<double> computed;
   for (const bool finds : {false, true}) {
     SmallServer server;
@@ -172,7 +175,8 @@ TEST_CASE("caches that are swapped come back as they were: nothing is computed a
   CHECK(swapped.totals.preemptions > 0);
   CHECK(swapped.totals.swapped > 0);
   CHECK(swapped.totals.computed_again < again.totals.computed_again);
-  // Those swapped computed nothing twice: prompts are the requests' own and those of the few that were cut short as they began.
+  // Those swapped computed nothing twice: prompts are the requests' own and those of the few that
+  // were cut short as they began.
   CHECK(swapped.totals.prompt_tokens ==
         doctest::Approx(swapped.input_tokens + swapped.totals.computed_again));
   CHECK(swapped.totals.output_tokens == 200 * 100);
@@ -259,7 +263,8 @@ TEST_CASE("factors of measured steps move the phase they are of") {
 }
 
 TEST_CASE("new requests leave free the pages below the watermark, but for one that is alone") {
-  // Eight pages, requests of two: the n-th begins where 2 n pages and those of the watermark, rounded down, are there.
+  // Eight pages, requests of two: the n-th begins where 2 n pages and those of the watermark,
+  // rounded down, are there.
   SmallServer server("vllm_v0");
   REQUIRE(server.profile.admission == EngineAdmission::AsNeeded);
   const std::int64_t page = server.profile.block_tokens;

@@ -14,7 +14,8 @@ namespace {
 
 Seconds ms(double value) { return Seconds(value * 1e-3); }
 
-/// `count` kernels of `kernel` each, an op per kernel; the host begins no step before the GPU is done.
+/// `count` kernels of `kernel` each, an op per kernel; the host begins no step before the GPU is
+/// done.
 ColocatedJob steady_job(int count, Seconds kernel, Seconds overhead = {}, Seconds launch = {}) {
   ColocatedJob job;
   StepProgram& program = job.program;
@@ -119,7 +120,8 @@ TEST_CASE("time slices divide a GPU that both keep busy, less what switching cos
 }
 
 TEST_CASE("one's kernels run while the other's host works") {
-  // 4 ms of kernel and 6 ms of host each: after the first collision they keep out of each other's way.
+  // 4 ms of kernel and 6 ms of host each: after the first collision they keep out of each other's
+  // way.
   const std::vector<ColocatedJob> pair(2, steady_job(1, ms(4), ms(6)));
   const Colocation result = run(pair, box_with(ms(100), ms(0)));
   CHECK(result.normalized_sum() == doctest::Approx(2).epsilon(0.01));
@@ -127,8 +129,9 @@ TEST_CASE("one's kernels run while the other's host works") {
 
 TEST_CASE(
     "two alike that start at once meet on the GPU in every step, some time apart they need not") {
-  // 4 ms of kernel after 6 ms of host, alone 10 ms. In step: both ask for the GPU at once and get it in turns, so that a
-  // step takes 6 ms and up to 2 x 4. The second 5 ms later: the first is through when it asks.
+  // 4 ms of kernel after 6 ms of host, alone 10 ms. In step: both ask for the GPU at once and get
+  // it in turns, so that a step takes 6 ms and up to 2 x 4. The second 5 ms later: the first is
+  // through when it asks.
   ColocatedJob first = steady_job(1, ms(4), ms(6)), later = first;
   const SharedBox box = box_with(ms(0.5), ms(0));
   const Colocation at_once = run({first, later}, box);
@@ -166,7 +169,8 @@ TEST_CASE("rates rise together until a resource is full") {
   const KernelDemand two[] = {{0.5, 0}, {1.0, 0}};
   CHECK(fair_rates(two)[0] == doctest::Approx(2.0 / 3));
   CHECK(fair_rates(two)[1] == doctest::Approx(2.0 / 3));
-  // Memory: r + r = 1 at 0.5 stops the first two; the third leaves memory alone and goes on to 1: 0.1 + 0.3 < 1.
+  // Memory: r + r = 1 at 0.5 stops the first two; the third leaves memory alone and goes on to 1:
+  // 0.1 + 0.3 < 1.
   const KernelDemand three[] = {{0.1, 1}, {0.1, 1}, {0.3, 0}};
   const std::vector<double> rates = fair_rates(three);
   CHECK(rates[0] == doctest::Approx(0.5));
@@ -219,7 +223,8 @@ TEST_CASE("jobs that do not fit into memory together are refused") {
 }
 
 TEST_CASE("loaders share the cores of the box") {
-  // 10 ms of loading per step on a core of its own, 1 ms of kernels: paced by the loader. Two on one core: half each.
+  // 10 ms of loading per step on a core of its own, 1 ms of kernels: paced by the loader. Two on
+  // one core: half each.
   ColocatedJob job = steady_job(1, ms(1));
   job.program.input =
       InputStages{.prepare = ms(10), .workers = 1, .host_batches = 2, .dispatch_takes_batch = true};
@@ -231,7 +236,8 @@ TEST_CASE("loaders share the cores of the box") {
 }
 
 TEST_CASE("kernels in the order of their readiness are no time slices, in pieces neither") {
-  // Why co-location is no program of the common runner (sim/parallel/notes/0001): what is on the GPU when decides where a kernel is cut.
+  // Why co-location is no program of the common runner (sim/parallel/notes/0001): what is on the
+  // GPU when decides where a kernel is cut.
   const Seconds slice = ms(1), large = ms(10), small = ms(0.05);
   constexpr int kSmall = 20;
   // Steps of one kernel of 10 ms beside steps of 20 kernels of 50 us.
@@ -240,7 +246,8 @@ TEST_CASE("kernels in the order of their readiness are no time slices, in pieces
   const Seconds together = sliced.jobs[1].together;
   CHECK(together <= kSmall * small + 2.0 * slice);
 
-  // Each process issues a kernel when the one before has ended; the large ones outlast the step of small ones.
+  // Each process issues a kernel when the one before has ended; the large ones outlast the step of
+  // small ones.
   const auto chain = [](MultiRankProgram& program, MultiRankProgram::Lane gpu, int count,
                         Seconds kernel) {
     auto last = program.add({.action = Action::Kernel}, gpu, kernel);

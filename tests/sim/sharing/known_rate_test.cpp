@@ -5,7 +5,8 @@
 namespace tracecast {
 namespace {
 
-/// Kernels of `kernel` each and a host that begins no step before the GPU is done, with `overhead` between steps.
+/// Kernels of `kernel` each and a host that begins no step before the GPU is done, with `overhead`
+/// between steps.
 ColocatedJob job_of(int count, Seconds kernel, Seconds overhead) {
   ColocatedJob job;
   job.program.step_overhead = overhead;

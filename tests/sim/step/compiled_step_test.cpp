@@ -9,8 +9,8 @@ using namespace tracecast;
 
 namespace {
 
-/// Convolution, batch norm, gelu, convolution: 64 images of 64 channels, 56 x 56 = 12 845 056 elements
-/// at every stage.
+/// Convolution, batch norm, gelu, convolution: 64 images of 64 channels, 56 x 56 = 12 845 056
+/// elements at every stage.
 NetworkGraph block() {
   GraphBuilder b("block", 64);
   TensorId x = b.input("images", {64, 64, 56, 56});

@@ -26,7 +26,8 @@ Seconds step_time(const StepProgram& program, const InputStages& stages,
   return run_with_input(program, stages, host).timeline.step_time;
 }
 
-/// A loader whose cost is all decoding: 100 cycles per pixel of 100x100 images, 1 M cycles per sample.
+/// A loader whose cost is all decoding: 100 cycles per pixel of 100x100 images, 1 M cycles per
+/// sample.
 InputRequest simple_job() {
   InputRequest job;
   job.data.kind = SampleKind::Jpeg;

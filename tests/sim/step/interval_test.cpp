@@ -16,12 +16,14 @@ TEST_CASE("what a class shares adds up, what is a shape's own and other classes 
     ErrorShare second;
     double sd;
   };
-  // The first: half of the step, 20 % wrong, of which 12 % with all its class: its own part is 16 %.
+  // The first: half of the step, 20 % wrong, of which 12 % with all its class: its own part is 16
+  // %.
   const ErrorShare first{KernelClass::Convolution, 1.0_ms, 0.20, 0.12};
   const Row rows[] = {
       // all of it together: 0.5 * 0.2 + 0.5 * 0.2 in both parts: sqrt(0.12^2 + 0.16^2)
       {"the same shape", first, 0.20},
-      // a time of its own, nearly the same: shared 0.12; own 0.5 * 0.16 twice: sqrt(0.12^2 + 2 * 0.08^2)
+      // a time of its own, nearly the same: shared 0.12; own 0.5 * 0.16 twice: sqrt(0.12^2 + 2 *
+      // 0.08^2)
       {"another shape",
        {KernelClass::Convolution, Seconds(1.000001e-3), 0.20, 0.12},
        std::sqrt(0.0144 + 0.0128)},

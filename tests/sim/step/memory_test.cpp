@@ -162,8 +162,9 @@ TEST_CASE("what is kept for the backward pass of a small network, byte by byte")
     return plan_memory(step, {}, framework, gpu_of(Bytes(1e9)), kProfile, {})
         .by_class.activations.in_bytes();
   };
-  // The peak is the gradient of the pool. Floats: x 2*3*16; conv out, bn out and the new gradient 2*8*16 each; pool out
-  // and its gradient 2*8*4 each; mean and deviation of 8 channels; logits 2*5. Labels: 2 integers of 8 bytes.
+  // The peak is the gradient of the pool. Floats: x 2*3*16; conv out, bn out and the new gradient
+  // 2*8*16 each; pool out and its gradient 2*8*4 each; mean and deviation of 8 channels; logits
+  // 2*5. Labels: 2 integers of 8 bytes.
   const double without_indices = 4 * (96 + 3 * 256 + 2 * 64 + 2 * 8 + 10) + 2 * 8;
   CHECK(activations() == without_indices);
   framework.kernels.max_pool_saves_indices = true;
@@ -298,8 +299,8 @@ TEST_CASE("an allocator gives back segments that nothing uses, and no others") {
   CHECK(allocator.most_reserved() == 50 * kMiB);
 }
 
-// A program unrolled step by step that does not fit asks so often. If all free blocks were looked at each time, this would be
-// 1e11 steps: more than ten minutes.
+// A program unrolled step by step that does not fit asks so often. If all free blocks were looked
+// at each time, this would be 1e11 steps: more than ten minutes.
 TEST_CASE("an allocator beyond its limit does not search all that it keeps") {
   constexpr std::int64_t kMiB = 1 << 20, kBlocks = 500'000;
   CachingAllocator allocator(512, 20 * kMiB, 64 * kMiB);

@@ -219,7 +219,8 @@ TEST_CASE("a board holds its own limit, and one a little below costs little") {
   const GpuCatalog catalog = GpuCatalog::embedded();
   const NetworkGraph graph =
       make_step_graph(build_network("bert_base", {.batch = 256}), Phase::Train, {});
-  // Its optimizer fills windows with GDDR's power; the boards' own limits cost nothing, whatever the batch.
+  // Its optimizer fills windows with GDDR's power; the boards' own limits cost nothing, whatever
+  // the batch.
   for (const char* id : {"a10", "l4"}) {
     CAPTURE(id);
     const GpuSpec& gpu = catalog.find(id);
@@ -327,8 +328,8 @@ TEST_CASE("a step whose prices tell power is held at the limit, and not cut belo
 
 TEST_CASE("the driver cuts windows above the limit, and the others make up for them") {
   const Board board;
-  // 100 W on average: 50 idle, windows of 75 and 25 more. Their mean under 110 W: (110 + 75) / 2 = 92.5, and
-  // 100 (1 + (100/110)^6)^(-1/6) = 92.8 is not reached.
+  // 100 W on average: 50 idle, windows of 75 and 25 more. Their mean under 110 W: (110 + 75) / 2
+  // = 92.5, and 100 (1 + (100/110)^6)^(-1/6) = 92.8 is not reached.
   LimitedStep held = board.hold(110.0_W, 50, {1.5, 0.5});
   CHECK(held.holds_limit);
   CHECK(held.demand.in_w() == doctest::Approx(100));
@@ -339,7 +340,8 @@ TEST_CASE("the driver cuts windows above the limit, and the others make up for t
   held = board.hold(90.0_W, 50, {1, 1});
   CHECK(held.average.in_w() == doctest::Approx(83.83).epsilon(1e-3));
   CHECK(held.greatest.in_w() == doctest::Approx(83.83).epsilon(1e-3));
-  // What is held is nine tenths of the demand. Half of that is the active-idle board's, so power falls by less than the clock, which falls by as much.
+  // What is held is nine tenths of the demand. Half of that is the active-idle board's, so power
+  // falls by less than the clock, which falls by as much.
   CHECK(held.clock.in_mhz() == doctest::Approx(900).epsilon(0.02));
   CHECK(held.throttles);
   // Nobody asks for 101 W.

@@ -99,7 +99,8 @@ TEST_CASE("throughput does not collapse while the step still fits") {
       {"resnet50", "t4", "pytorch", PrecisionMode::Fp32, 80, 16},
       {"alexnet", "p100_pcie_16gb", "pytorch", PrecisionMode::Fp32, 1024, 512},
   };
-  // What Winograd's transforms spare, about half of the multiplications once they are paid for, is lost at most.
+  // What Winograd's transforms spare, about half of the multiplications once they are paid for, is
+  // lost at most.
   constexpr double kMostLost = 0.5;
   for (const Row& row : rows) {
     CAPTURE(row.network);
@@ -119,7 +120,8 @@ TEST_CASE("throughput does not collapse while the step still fits") {
   }
 }
 
-/// What a step's ops take that a library has several algorithms for, on a GPU of so much memory; nothing: it does not fit.
+/// What a step's ops take that a library has several algorithms for, on a GPU of so much memory;
+/// nothing: it does not fit.
 std::optional<Seconds> time_of_choices(const NetworkGraph& step, const GpuSpec& gpu,
                                        const FrameworkProfile& framework, PrecisionMode precision,
                                        Bytes* largest = nullptr) {

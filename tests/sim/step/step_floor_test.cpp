@@ -32,7 +32,8 @@ TEST_SUITE_BEGIN("sim/step/step_floor");
 
 TEST_CASE("each op counts with its cheapest candidate, each kernel with the nearer of its roofs") {
   LoweredStep step;
-  // Direct: 10 GFLOP, 10 ms. Transforms and GEMMs: 4 GFLOP, 4 ms, but 102 MB less 2 of cache, 1 ms, and 0.
+  // Direct: 10 GFLOP, 10 ms. Transforms and GEMMs: 4 GFLOP, 4 ms, but 102 MB less 2 of cache, 1 ms,
+  // and 0.
   step.ops.push_back(
       op({{.kernels = {kernel(10.0_GFLOP, 0.0_MB, 0.0_MB)}},
           {.kernels = {kernel(0.0_GFLOP, 60.0_MB, 42.0_MB), kernel(4.0_GFLOP, 2.0_MB, 0.0_MB)}}}));

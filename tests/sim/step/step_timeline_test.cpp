@@ -38,7 +38,8 @@ TEST_CASE("a timeline shows launches, kernels and steps where the simulation has
   const Timeline timeline = step_timeline(c.program, c.priced, c.graph, 2, "G");
   CHECK(find_faults(timeline).empty());
   CHECK(timeline.flows.size() == 4);
-  // Host: dispatch 0 to 10, launch to 15, launch to 20. GPU: 15 to 115, 115 to 165; then back to back.
+  // Host: dispatch 0 to 10, launch to 15, launch to 20. GPU: 15 to 115, 115 to 165; then back to
+  // back.
   const auto end_of_step = [&](const char* name) {
     for (const TimelineSlice& slice : timeline.slices) {
       if (timeline.names[slice.name] == name) return slice.begin_ps + slice.duration_ps;

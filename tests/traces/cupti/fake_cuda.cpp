@@ -1,6 +1,7 @@
-// A shared library that stands for both the driver and CUPTI, found under either name: a GPU on which time passes as
-// tests/traces/cupti/fake_cuda.hpp says. Environment: FAKE_CUPTI_VERSION (130001), FAKE_CUPTI_ENABLE (what enabling records of
-// kernels and copies returns: 35 = insufficient privileges), FAKE_CUDA_INIT (what cuInit returns).
+// A shared library that stands for both the driver and CUPTI, found under either name: a GPU on
+// which time passes as tests/traces/cupti/fake_cuda.hpp says. Environment: FAKE_CUPTI_VERSION
+// (130001), FAKE_CUPTI_ENABLE (what enabling records of kernels and copies returns: 35 =
+// insufficient privileges), FAKE_CUDA_INIT (what cuInit returns).
 #include "tests/traces/cupti/fake_cuda.hpp"
 
 #include <dlfcn.h>

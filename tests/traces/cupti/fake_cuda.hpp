@@ -1,9 +1,10 @@
 #pragma once
 #include <cstdint>
 
-/// What the fake driver offers beside NVIDIA's names: one call stands for a call of the runtime and all that it causes. Every thread
-/// has a host clock of its own that begins at kFakeBegin; calls take 4 us and begin 10 us apart; work begins 2 us after its
-/// call at the earliest, in the order of its stream. So all times are known beforehand.
+/// What the fake driver offers beside NVIDIA's names: one call stands for a call of the runtime and
+/// all that it causes. Every thread has a host clock of its own that begins at kFakeBegin; calls
+/// take 4 us and begin 10 us apart; work begins 2 us after its call at the earliest, in the order
+/// of its stream. So all times are known beforehand.
 namespace tracecast::test {
 
 inline constexpr std::uint64_t kFakeBegin = 1'700'000'000'000'000'000;

@@ -1,6 +1,7 @@
 // The program that the tests record: it finds the driver at run time as real ones do.
 // fake_program steps N | threads N LAUNCHES |
-// killed N | exits CODE | interrupted | resnet50 --steps N | transformer --steps N (as tools/record_program.py)
+// killed N | exits CODE | interrupted | resnet50 --steps N | transformer --steps N (as
+// tools/record_program.py)
 #include <dlfcn.h>
 #include <signal.h>
 #include <unistd.h>
@@ -40,7 +41,8 @@ FakeCuda load_driver() {
   return cuda;
 }
 
-/// One step of 562 us on the host's clock and 38 us until the next: see tests/tools/trace_record_test.cpp.
+/// One step of 562 us on the host's clock and 38 us until the next: see
+/// tests/tools/trace_record_test.cpp.
 void train_step(const FakeCuda& cuda, const std::string& range) {
   cuda.push_range(range.c_str());
   cuda.copy_to_device(7, 1'000'000);

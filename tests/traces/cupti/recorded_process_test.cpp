@@ -17,8 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A process that began at 1000 ns: two kernels, a range around them, a driver call within a runtime call, an event that is recorded
-/// twice and awaited between, three dropped records.
+/// A process that began at 1000 ns: two kernels, a range around them, a driver call within a
+/// runtime call, an event that is recorded twice and awaited between, three dropped records.
 void write_stream(const fs::path& path, bool is_whole = true) {
   StreamWriter writer(path.string());
   REQUIRE(writer.is_open());

@@ -15,7 +15,8 @@ namespace {
 
 using namespace test;
 
-/// A message of the wire form, field by field: numbers and lengths as the format's documents say, nothing of ours.
+/// A message of the wire form, field by field: numbers and lengths as the format's documents say,
+/// nothing of ours.
 struct Field {
   std::uint32_t number = 0;
   std::uint64_t value = 0;

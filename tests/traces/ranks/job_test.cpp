@@ -19,7 +19,8 @@ std::string wait(int begin, int duration, int correlation) {
                R"("correlation":)" + std::to_string(correlation));
 }
 
-/// A rank that computes for `compute` us from 20 on, then reduces with the others; the host waits for that:
+/// A rank that computes for `compute` us from 20 on, then reduces with the others; the host waits
+/// for that:
 ///   host  |0 step .. 10 launch 12, 14 launch 16, 20 synchronize ... end + 5, step end + 10|
 ///   GPU   |20 gemm|arrives at 20 + compute + 2 ... ends at `end`
 Trace rank(int shift, int compute, int end, int number) {

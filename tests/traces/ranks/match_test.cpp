@@ -70,8 +70,8 @@ TEST_CASE(
 }
 
 TEST_CASE("a rank waits until the last one begins, and all move data from then on") {
-  // Rank 0's clock stands 1000 us before rank 1's. By rank 0's: it arrives at 100, rank 1 at 160, both end at 200; then at 300
-  // and 310, end 350.
+  // Rank 0's clock stands 1000 us before rank 1's. By rank 0's: it arrives at 100, rank 1 at 160,
+  // both end at 200; then at 300 and 310, end 350.
   const std::vector<Trace> traces = [] {
     std::vector<Trace> list;
     list.push_back(trace_of(nccl("AllReduce", 100, 100, 1, 1000, 2) + "," +
@@ -132,8 +132,9 @@ TEST_CASE("a recording that begins one collective later is matched by kinds, siz
 }
 
 TEST_CASE("an order in which many collectives differ is no match, however regular its ends are") {
-  // Every 100 us, by threes of one size and of another; the second rank missed the first. Unshifted, all ends are 100 us
-  // apart and 8 of 11 sizes agree; shifted by one, all agree and end together.
+  // Every 100 us, by threes of one size and of another; the second rank missed the first.
+  // Unshifted, all ends are 100 us apart and 8 of 11 sizes agree; shifted by one, all agree and end
+  // together.
   std::string first, second;
   for (int i = 0; i < 12; ++i) {
     const std::string one =

@@ -29,7 +29,8 @@ Recording read_back(const std::string& bytes) {
   return traces::read_records(source, "t.tctrace");
 }
 
-/// Two steps of 100 us with a launch and a kernel each, at 0 and at 100 us, and something of every other kind.
+/// Two steps of 100 us with a launch and a kernel each, at 0 and at 100 us, and something of every
+/// other kind.
 Recording small() {
   Recording recording;
   recording.traces.push_back(trace_of(

@@ -86,7 +86,8 @@ TEST_CASE("a launch that found the queue full waited, and takes its own time alo
     CHECK(us(run.steps.at(0)) == row.step_us);
     CHECK(us(run.schedule.makespan) == row.end_us);
   }
-  // With a queue as deep as the driver's none of them was full: the calls took that long by themselves.
+  // With a queue as deep as the driver's none of them was full: the calls took that long by
+  // themselves.
   CHECK(rebuild(trace, 1024).account.queue_waits == 0);
 }
 
@@ -116,7 +117,8 @@ TEST_CASE("a recording shows how deep the queue is that its launches found full"
 }
 
 TEST_CASE("steps done again are those of a program that goes on") {
-  // 10 kernels of 20 us and the 1 us between them, or 10 times 5 us of the host and 4 of its call; whoever is slower.
+  // 10 kernels of 20 us and the 1 us between them, or 10 times 5 us of the host and 4 of its call;
+  // whoever is slower.
   struct Row {
     const char* what;
     int kernel_us, queue;
@@ -159,7 +161,8 @@ TEST_CASE("calls that waited for the GPU wait for what it takes elsewhere") {
       const RecordedLoop recorded(Loop{.wait = row.wait});
       ReplayBuild build = rebuild(trace_of(recorded.events()), 1024);
       set_kernels(build.program, kernel_us);
-      // The first kernel begins 5 + 6 us into the step; the last one is launched at 5 + 9 x 9 when the GPU is idle.
+      // The first kernel begins 5 + 6 us into the step; the last one is launched at 5 + 9 x 9 when
+      // the GPU is idle.
       const std::int64_t by_gpu = 11 + 10 * kernel_us + 9;
       const std::int64_t by_host = 9 * 9 + 11 + kernel_us;
       const auto run = run_until_steady(build.program);
@@ -170,7 +173,8 @@ TEST_CASE("calls that waited for the GPU wait for what it takes elsewhere") {
 }
 
 TEST_CASE("a large copy from pageable memory holds the host until the work before it has ended") {
-  // The call begins at 20 with 88 us of a kernel to go; the copy runs 108 to 158, its call returns at 155.
+  // The call begins at 20 with 88 us of a kernel to go; the copy runs 108 to 158, its call returns
+  // at 155.
   const auto trace = [](const std::string& bytes) {
     return trace_of(event("user_annotation", "ProfilerStep#1", 0, 155) + "," + launch(0, 5, 1) +
                     "," + event("cuda_runtime", "cudaMemcpyAsync", 20, 135, R"("correlation":2)") +
@@ -310,14 +314,16 @@ TEST_CASE("what nvprof prints of a GPU alone takes no less than its kernels") {
   for (const std::int64_t kernel_us : {2, 20, 400}) {
     ReplayBuild build = rebuild(trace, 1024);
     set_kernels(build.program, kernel_us);
-    // 1 us between them, as recorded, and 10 before the first, since nothing tells what the host did.
+    // 1 us between them, as recorded, and 10 before the first, since nothing tells what the host
+    // did.
     CHECK(us(replay(build.program).schedule.makespan) == 50 * (kernel_us + 1) - 1);
     CHECK_FALSE(run_until_steady(build.program));
   }
 }
 
 TEST_CASE("ranks that go on together take as long as the slower GPU and what it waits for") {
-  // Each rank: a launch at 10 of a kernel, one at 14 of a collective behind it, a wait for both, 5 us to the step's end.
+  // Each rank: a launch at 10 of a kernel, one at 14 of a collective behind it, a wait for both, 5
+  // us to the step's end.
   const auto rank = [](int number, int kernel_us, int arrival_us) {
     const int end = 16 + arrival_us + 20;
     Trace trace = trace_of(
@@ -348,7 +354,8 @@ TEST_CASE("ranks that go on together take as long as the slower GPU and what it 
     REQUIRE(run->ranks.size() == 2);
     for (const SteadySteps& steady : run->ranks) {
       CHECK(steady.step() >= steady.kernel_busy);
-      // 16 to the kernel, the slower of 80 and this, 20 of moving, 5 to the return and 5 to the end.
+      // 16 to the kernel, the slower of 80 and this, 20 of moving, 5 to the return and 5 to the
+      // end.
       CHECK(us(steady.step()) == 16 + std::max<std::int64_t>(kernel_us, 80) + 20 + 10);
     }
   }

@@ -72,11 +72,13 @@ TEST_CASE("the replay gives the recorded step back") {
 
 TEST_CASE("what waits for longer work comes later, and nothing else does") {
   ReplayProgram program = rebuild(ahead(0)).program;
-  // b follows a in its stream 2 us later, the host returns 8 us after b: 30 us more of a are 30 us more of the step.
+  // b follows a in its stream 2 us later, the host returns 8 us after b: 30 us more of a are 30 us
+  // more of the step.
   program.tasks[find_task(program, "a")].duration_ns += 30'000;
   CHECK(step_us(program) == 170);
-  // With a and b of 10 us the host's launches decide: a runs 18 to 28, b at its launch (20) and its usual latency, which
-  // is a's 8 us, at 30 (2 us after a), 10 us, 8 us of return, 12 us to the end of the step.
+  // With a and b of 10 us the host's launches decide: a runs 18 to 28, b at its launch (20) and its
+  // usual latency, which is a's 8 us, at 30 (2 us after a), 10 us, 8 us of return, 12 us to the end
+  // of the step.
   program.tasks[find_task(program, "a")].duration_ns = 10'000;
   program.tasks[find_task(program, "b")].duration_ns = 10'000;
   CHECK(step_us(program) == 30 + 10 + 8 + 12);
@@ -139,7 +141,8 @@ TEST_CASE("a thread that stood still while another launched goes on after it") {
   ReplayBuild build = rebuild(events);
   CHECK(build.account.handoffs == 2);
   CHECK(step_us(build.program) == 100);
-  // 16 us between the launches of thread 2: when they take 36, thread 1 and its step are 20 us later.
+  // 16 us between the launches of thread 2: when they take 36, thread 1 and its step are 20 us
+  // later.
   for (ReplayTask& task : build.program.tasks) {
     if (task.work == ReplayWork::HostWork && task.duration_ns == 16'000) task.duration_ns = 36'000;
   }

@@ -16,8 +16,8 @@ struct Loop {
   Wait wait = Wait::Never;          ///< at the end of each step
 };
 
-/// What a profiler records of it: launches of 4 us by themselves, kernels 6 us after their call or 1 us after the one before;
-/// a wait returns 5 us after the GPU's end.
+/// What a profiler records of it: launches of 4 us by themselves, kernels 6 us after their call or
+/// 1 us after the one before; a wait returns 5 us after the GPU's end.
 struct RecordedLoop {
   struct Call {
     std::string name;

@@ -248,7 +248,8 @@ TEST_CASE("the hardware's FLOP/s are the network's and what recomputation repeat
   for (const char* attention : {"unfused", "flash"}) {
     CAPTURE(attention);
     CHECK(share("none", attention) == 0);
-    // Scores and what they weigh, forward once more, of six times all multiply-adds: those of the layers and of the head.
+    // Scores and what they weigh, forward once more, of six times all multiply-adds: those of the
+    // layers and of the head.
     const double scores = 2.0 * 1024 * static_cast<double>(kSmall.width * kSmall.layers),
                  all = kSmall.forward_macs(1024) / 1024;
     CHECK(share("selective", attention) == doctest::Approx(2 * scores / (6 * all)).epsilon(0.02));
@@ -343,8 +344,8 @@ TEST_CASE("gradients of experts travel among the ranks that hold the same ones")
   const auto data = [&](std::int64_t expert) {
     return shares_of_moe(fabric, expert, program).data;
   };
-  // Among 16 ranks nobody holds the same. Among 8, two experts of a rank and layer are on the other node as well; each
-  // of its numbers passes the rank's adapter of 25 GB/s once each way.
+  // Among 16 ranks nobody holds the same. Among 8, two experts of a rank and layer are on the other
+  // node as well; each of its numbers passes the rank's adapter of 25 GB/s once each way.
   const double numbers = 8 * 2 * 2 * 1024.0 * 4096.0;
   const double bytes = numbers * (program.wide_gradients ? 4 : 2);
   CHECK((data(8) - data(16)).in_s() > 0.8 * bytes / 25e9);
@@ -377,7 +378,8 @@ TEST_CASE(
   const TrainingSoftware& plain = find_training_software("megatron");
   TrainingSoftware program = plain;
   program.moe.sends_once = true;
-  // Of two copies of a token one crosses on average; once, it does unless both stay: three quarters.
+  // Of two copies of a token one crosses on average; once, it does unless both stay: three
+  // quarters.
   const Seconds each = shares_of_moe(fabric, 16, plain).expert;
   const Seconds once = shares_of_moe(fabric, 16, program).expert;
   CHECK(once / each == doctest::Approx(0.75).epsilon(0.05));
