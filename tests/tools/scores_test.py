@@ -83,8 +83,9 @@ def bites(root, folder):
     """Faults that the check does not find in pages that were right."""
     page, readme, other = folder / "tools/manual/accuracy_table.md", folder / "README.md", folder / "tools/manual/other.md"
     other.write_text("`validate` prints the mean error.\nOf the time a fifth, 20 %, is ours.\n\n| n | share |\n| --- | --- |\n| 1 | 5 % |\n")
-    (folder / "sim/notes").mkdir(parents=True)
-    (folder / "sim/notes/0001-a.md").write_text("# 0001: A\n")
+    note = folder / "sim" / "notes" / "0001-a.md"
+    note.parent.mkdir(parents=True)
+    note.write_text("# 0001: A\n")
     code, said = scores(root, "check", folder)
     if code:
         yield f"check: of what `write` wrote: {said}"
@@ -97,7 +98,7 @@ def bites(root, folder):
         (readme, SHORT + "\n", "", "published/core.csv: no such row"),
         (readme, "<!-- tools/scores write: end -->", "", "found 1 of the two lines"),
         (readme, "The mean error is 9 %.", None, "README.md:15: states accuracy by hand"),
-        (folder / "sim/notes/0001-a.md", "It is right, with a bias of 3 %.", None, "0001-a.md:3: states accuracy by hand"),
+        (note, "It is right, with a bias of 3 %.", None, "0001-a.md:3: states accuracy by hand"),
         (other, "| table | median |\n| --- | --- |\n| ours | 4 % |", None, "other.md:10: states accuracy by hand"),
     ]
     for path, old, new, expected in plants:
