@@ -50,7 +50,7 @@ TEST_CASE("every encoder's configuration predicts, inference and training") {
     CHECK(time[1] > time[0]);
   }
   const ProcessResult served =
-      tracecast({"serve", encoder_config_path("bert_base"), "--gpu", "h200"});
+      tracecast({"serve", encoder_config_path("bert_base"), "--gpu", "h200", "--rate", "1"});
   CHECK(served.exit_code == 2);
   CHECK(served.err.find("token by token") != std::string::npos);
 }

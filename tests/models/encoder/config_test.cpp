@@ -1,0 +1,208 @@
+#include "models/encoder/config.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "models/language/config.hpp"
+#include "models/training.hpp"
+#include "sim/base/error.hpp"
+#include "tests/support/configs.hpp"
+
+using namespace tracecast;
+using Json = nlohmann::json;
+
+namespace {
+
+NetworkGraph encoder_graph(const std::string& name, const BuildOptions& options = {}) {
+  return read_encoder_config(encoder_config_text(name), name, options).graph;
+}
+
+/// The error's line; empty when none was thrown.
+std::string encoder_error(const std::string& bytes, const BuildOptions& options = {}) {
+  try {
+    if (!encoder_family(bytes).empty()) (void)read_encoder_config(bytes, "config.json", options);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+std::int64_t ops_of_kind(const NetworkGraph& graph, OpKind kind) {
+  return std::count_if(graph.ops().begin(), graph.ops().end(),
+                       [&](const Op& op) { return op.kind == kind; });
+}
+
+}  // namespace
+
+TEST_SUITE_BEGIN("models/encoder/config");
+
+TEST_CASE("every file gives its published parameters") {
+  struct Row {
+    const char* file;
+    double parameters;
+    double tolerance;  ///< 0: to the last one
+  };
+  const Row rows[] = {
+      // Checkpoints on Hugging Face by their safetensors index; torchvision's Swin and ConvNeXt.
+      {"bert_base", 109'482'240, 0},
+      {"bert_large_mlm", 335'174'458, 0},
+      {"minilm_l6", 22'713'216, 0},
+      {"roberta_base", 124'645'632, 0},
+      {"roberta_large_mlm", 355'412'057, 0},
+      {"xlm_roberta_base", 278'043'648, 0},
+      {"distilbert_base", 66'362'880, 0},
+      {"electra_base", 108'891'648, 0},
+      {"albert_base", 11'683'584, 0},
+      {"albert_xxlarge", 222'595'584, 0},
+      {"mpnet_base", 109'486'464, 0},
+      {"deberta_base", 138'601'728, 0},
+      {"deberta_v3_base", 183'831'552, 0},
+      {"deberta_v3_large", 434'012'160, 0},
+      {"modernbert_base", 149'014'272, 0},
+      {"t5_small", 60'506'624, 0},
+      {"flan_t5_xl", 2'849'757'184, 0},
+      {"mt5_small", 300'176'768, 0},
+      {"bart_base", 139'420'416, 0},
+      {"bart_large_cnn", 406'290'432, 0},
+      {"mbart_large_50", 610'879'488, 0},
+      {"m2m_100_418m", 483'905'536, 0},
+      {"whisper_base", 72'593'920, 0},
+      {"whisper_large_v3", 1'543'490'560, 0},
+      {"whisper_large_v3_turbo", 808'878'080, 0},
+      {"vit_base", 86'389'248, 0},
+      {"vit_large_classes", 304'326'632, 0},
+      {"deit_base_distilled", 87'338'192, 0},
+      {"beit_base", 86'530'984, 0},
+      {"dinov2_base", 86'580'480, 0},
+      {"dinov2_giant", 1'136'480'768, 0},
+      {"clip_vit_b32", 151'277'313, 0},
+      {"clip_vit_l14", 427'616'513, 0},
+      {"siglip_base", 203'155'970, 0},
+      {"siglip_so400m", 877'960'498, 0},
+      {"swin_tiny", 28'288'354, 0},
+      {"swin_large", 196'532'476, 0},
+      {"convnext_tiny", 28'589'128, 0},
+      {"convnextv2_tiny", 28'635'496, 0},
+      {"segformer_b0", 3'752'694, 0},
+      {"sd_1.5_unet", 859'520'964, 0},
+      {"sd_2.1_unet", 865'910'724, 0},
+      {"sdxl_unet", 2'567'463'684, 0},
+      {"sd_vae", 83'653'863, 0},
+      {"flux_vae", 83'819'683, 0},
+      {"sd3_medium", 2'028'328'000, 0},
+      {"flux1_dev", 11'901'408'320, 0},
+      // As papers and cards round them; of wav2vec 2 and HuBERT to the 128 lengths of a weight
+      // norm.
+      {"electra_small", 13.54906e6, 0.005},
+      {"modernbert_large_mlm", 395.8e6, 0.005},
+      {"pegasus_large", 568.7e6, 0.005},
+      {"opus_mt_en_de", 74e6, 0.005},
+      {"wav2vec2_base", 94.37171e6, 0.005},
+      {"hubert_large", 315.4387e6, 0.005},
+      {"segformer_b5", 84.7e6, 0.005},
+      {"sd3.5_large", 8060e6, 0.005},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.file);
+    const auto parameters = static_cast<double>(encoder_graph(row.file).parameter_count());
+    CHECK(std::abs(parameters - row.parameters) <= row.tolerance * row.parameters);
+  }
+}
+
+TEST_CASE(
+    "every file has a graph without unknown ops that trains, by either attention, and no size is "
+    "unknown") {
+  for (const std::string& name : encoder_config_names()) {
+    CAPTURE(name);
+    for (const AttentionKernels attention : {AttentionKernels::Steps, AttentionKernels::Fused}) {
+      const EncoderNetwork network = read_encoder_config(
+          encoder_config_text(name), name, {.training = true, .attention = attention});
+      CHECK(network.warnings.empty());
+      CHECK(ops_of_kind(network.graph, OpKind::Unknown) == 0);
+      const auto tensors = network.graph.tensors();
+      const auto weights = std::count_if(tensors.begin(), tensors.end(), [](const Tensor& t) {
+        return t.role == TensorRole::Weight;
+      });
+      CHECK(ops_of_kind(make_training_graph(network.graph, {}), OpKind::Optimizer) == weights);
+    }
+  }
+}
+
+TEST_CASE("multiply-adds are what weights and scores take") {
+  // BERT base, 128 tokens: 12 layers of 4 x 768^2 + 2 x 768 x 3072 a token, scores and contexts,
+  // the pooled token.
+  const double bert =
+      128 * 12 * (4 * 768. * 768 + 2 * 768. * 3072) + 12 * 2 * 128. * 128 * 768 + 768. * 768;
+  CHECK(encoder_graph("bert_base", {.seq_len = 128}).forward_macs() == bert);
+  // ViT-L/16 prints 61.55 G (torchvision), ConvNeXt tiny 4.46, Swin tiny 4.49.
+  CHECK(encoder_graph("vit_large_classes").forward_macs() ==
+        doctest::Approx(61.55e9).epsilon(0.01));
+  CHECK(encoder_graph("convnext_tiny").forward_macs() == doctest::Approx(4.46e9).epsilon(0.01));
+  CHECK(encoder_graph("swin_tiny").forward_macs() == doctest::Approx(4.49e9).epsilon(0.02));
+}
+
+TEST_CASE("a text's length, an image's side and the class of the head are heard") {
+  CHECK(encoder_graph("bert_base", {.seq_len = 64}).forward_macs() <
+        encoder_graph("bert_base", {.seq_len = 128}).forward_macs());
+  CHECK(encoder_graph("dinov2_base", {.image_size = 224}).forward_macs() <
+        0.25 * encoder_graph("dinov2_base").forward_macs());
+  Json config = Json::parse(encoder_config_text("bert_base"));
+  config["architectures"] = {"BertForSequenceClassification"};
+  config["id2label"] = {{"0", "a"}, {"1", "b"}, {"2", "c"}};
+  const NetworkGraph judged = read_encoder_config(config.dump(), "", {}).graph;
+  CHECK(judged.parameter_count() - encoder_graph("bert_base").parameter_count() == 3 * 768 + 3);
+  config["architectures"] = {"BertForTokenClassification"};
+  CHECK(read_encoder_config(config.dump(), "", {}).graph.parameter_count() ==
+        encoder_graph("bert_base").parameter_count() - (768 * 768 + 768) + 3 * 768 + 3);
+}
+
+TEST_CASE("what cannot be is one line with its place") {
+  const std::string bert = encoder_config_text("bert_base"), vit = encoder_config_text("vit_base");
+  CHECK(encoder_error(bert, {.seq_len = 513}).find("--seq-len") != std::string::npos);
+  CHECK(encoder_error(bert, {.image_size = 224}).find("--image-size") != std::string::npos);
+  CHECK(encoder_error(vit, {.image_size = 8}).find("--image-size") != std::string::npos);
+  const auto changed = [&](const std::string& text, const char* key, const Json& value) {
+    Json config = Json::parse(text);
+    config[key] = value;
+    return encoder_error(config.dump());
+  };
+  CHECK(changed(bert, "num_attention_heads", 7).find("hidden_size") != std::string::npos);
+  CHECK(changed(bert, "num_hidden_layers", 0).find("num_hidden_layers") != std::string::npos);
+  CHECK(changed(bert, "vocab_size", nullptr).find("vocab_size") != std::string::npos);
+  CHECK(changed(encoder_config_text("swin_tiny"), "num_heads", {3, 6}).find("num_heads") !=
+        std::string::npos);
+  // A network that reads at once does not serve; a pipeline names its parts.
+  try {
+    (void)read_config_json(bert, "config.json");
+    FAIL("it was taken");
+  } catch (const InputError& error) {
+    CHECK(std::string(error.what()).find("token by token") != std::string::npos);
+  }
+  try {
+    (void)read_config_json(R"({"_class_name": "StableDiffusionPipeline"})", "model_index.json");
+    FAIL("it was taken");
+  } catch (const InputError& error) {
+    CHECK(std::string(error.what()).find("unet/config.json") != std::string::npos);
+  }
+}
+
+TEST_CASE("files with one key gone or changed are read or refused, never more") {
+  for (const std::string& name : encoder_config_names()) {
+    CAPTURE(name);
+    const Json whole = Json::parse(encoder_config_text(name));
+    for (const auto& [key, value] : whole.items()) {
+      for (const Json& other :
+           {Json(nullptr), Json(-1), Json(1), Json("x"), Json::array({1}), Json::object()}) {
+        Json changed = whole;
+        changed[key] = other;
+        (void)encoder_error(changed.dump());  // anything but InputError ends the test
+      }
+    }
+  }
+}
+
+TEST_SUITE_END();
