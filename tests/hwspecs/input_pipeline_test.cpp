@@ -118,6 +118,14 @@ TEST_SUITE("hwspecs/software/input_pipeline") {
       CHECK(cpus.find(default_host(year).cpu).cores > 0);
     }
     CHECK(default_host(2017).cpu == "e5_2698_v4");  // DGX-1
+    const auto host = [](int year) {
+      return parse_default_host(
+          "era { from_year: 0 cpu: 'a' sockets: 1 } era { from_year: 2015 cpu: 'b' sockets: 2 }",
+          "file", year);
+    };
+    CHECK(host(2014).cpu == "a");
+    CHECK(host(2015).cpu == "b");
+    CHECK(host(2015).sockets == 2);
     CHECK_THROWS_AS((void)parse_default_host("", "file", 2020), InputError);
     CHECK_THROWS_AS(
         (void)parse_default_host("era { from_year: 0 cpu: \"a\" sockets: 0 }", "file", 2020),

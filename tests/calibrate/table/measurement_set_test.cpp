@@ -91,6 +91,9 @@ TEST_CASE("rows that cannot be true are named with their line and reason, and no
        "above the card's peak"},
       {"nanoseconds as microseconds: far too slow", head + "190000,loop,,\n", "another unit?"},
       {"above the peak by a fifth", head + "120,loop,,\n", "above the card's peak"},
+      {"268 MB of weights in 200 us: above the bandwidth",
+       "me,v100_pcie_32gb,fp32,gemm,forward,1,1,8192,8192,,200,loop,,\n",
+       "above the card's memory bandwidth"},
       {"shape of zero", "me,v100_pcie_32gb,fp32,gemm,forward,1,0,1024,1024,,190,loop,,\n", "m"},
       {"the same row again", kGood, "a second time"},
   };
@@ -104,6 +107,14 @@ TEST_CASE("rows that cannot be true are named with their line and reason, and no
     CHECK(set.tables[0].refused[0].reason.find(row.tells) != std::string::npos);
     CHECK(set.tables[0].num_rows == 2);
   }
+}
+
+TEST_CASE(
+    "what L2 holds from one call to the next may be read faster than the memory's bandwidth") {
+  // 4.2 MB at 1.4 TB/s, where 6 MB of L2 hold them.
+  const MeasurementSet set = load("me,v100_pcie_32gb,fp32,gemm,forward,1,1,1024,1024,,3,loop,,\n");
+  CHECK(set.tables[0].refused.empty());
+  CHECK(set.tables[0].num_usable == 1);
 }
 
 TEST_CASE("rows of unknown GPUs and number formats are counted by reason") {

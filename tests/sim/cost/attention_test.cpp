@@ -40,7 +40,7 @@ TEST_CASE("GEMMs and softmax of attention add up on every SM") {
   const double softmax = scores * (6.0 / gpu.fp32_lanes_per_sm + 1.0 / 16) /
                          (machine.sm_count * machine.clock.in_si());
   CHECK(roofs.compute.in_s() == doctest::Approx(gemms + softmax));
-  CHECK(roofs.memory.in_s() == doctest::Approx(4e6 / machine.stream.in_si()));
+  CHECK(roofs.memory.in_us() == doctest::Approx(4e12 / machine.stream.in_si()));
   CHECK_FALSE(roofs.under_occupied);
 }
 
