@@ -88,7 +88,7 @@ class FakeScratch(RUN.Scratch):
     def make(self, programs):
         return "a.cpp: error: no", 1 if self.changed() and not self.builds else 0
 
-    def run(self, suite, seconds):
+    def run(self, suite, cpu_seconds):
         return (1 if not self.passes or self.changed() and self.notices else 0), "one is one"
 
 
@@ -117,6 +117,11 @@ class Verdicts(List):
         path.write_text("int three = 3;\n")  # edited meanwhile
         FakeScratch(self.root).restore()
         self.assertEqual(path.read_text(), "int three = 3;\n")
+
+    def test_a_loop_is_cut_off_by_its_cpu_time(self):
+        scratch = RUN.Scratch(self.root, self.root / "out", here=True)
+        self.assertEqual(scratch.command(["sh", "-c", "while :; do :; done"], 60, 1), ("", None))
+        self.assertEqual(scratch.command(["sh", "-c", "echo a; exit 3"], 60, 1), ("a\n", 3))
 
     def test_the_tree_itself_needs_a_build_folder(self):
         RUN.subprocess.run(["git", "init", "-q", self.root], check=True)
