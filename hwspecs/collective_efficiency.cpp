@@ -209,7 +209,7 @@ std::string collective_efficiency_text(const CollectiveEfficiency& efficiency,
         n(kib(k.window)), n(k.link_fraction));
   }
   for (const EfficiencySd& s : efficiency.uncertainties) {
-    text += fmt::format("spread {{ link: {} from_kib: {} log_sd: {}{} }}\n", name(s.link),
+    text += fmt::format("uncertainty {{ link: {} from_kib: {} log_sd: {}{} }}\n", name(s.link),
                         n(kib(s.from)), n(s.log_sd), s.is_of_kernels ? " of_kernels: true" : "");
   }
   text += fmt::format("isolated {{ wait_us: {} factor: {} log_sd_below_1_mib: {} log_sd: {} }}\n",

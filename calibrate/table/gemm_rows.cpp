@@ -227,7 +227,7 @@ class LayerGemms final : public GemmReader {
     const std::string_view op = row.text("op");
     if (row.text("m").empty()) return "op " + std::string(op) + " is no GEMM";
     m.source = "vidur";
-    m.group = "product linear";
+    m.group = "GEMM linear";
     TensorGemm gemm = read_gemm(row, GemmFormat::Half);
     const double activations = gemm.m * gemm.k * 2, results = gemm.m * gemm.n * 2;
     gemm.reuse.activations = 2 * activations;  // the kernel before wrote them

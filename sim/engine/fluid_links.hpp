@@ -233,7 +233,7 @@ class FluidLinks {
   [[nodiscard]] bool is_solved_best() const;
   [[nodiscard]] std::uint32_t lowest_link(const Route& route);
   void know(std::uint32_t link);
-  void let_wait(std::uint32_t link);
+  void enqueue(std::uint32_t link);
   [[nodiscard]] std::uint32_t take_waiting();
   void take_from(std::uint32_t link, double load, double change, double rate);
   [[nodiscard]] bool solve_waiting(std::size_t most);

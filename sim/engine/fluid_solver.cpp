@@ -28,9 +28,9 @@ void FluidLinks::settle() {
     const Rest& rest = rests_[index];
     if (!rest.is_known) know(index);
     // Where routes begin to send, move() lets it wait if need be.
-    if (rest.num_new == 0 && (rest.weight > 0 || rest.left < 0)) let_wait(index);
+    if (rest.num_new == 0 && (rest.weight > 0 || rest.left < 0)) enqueue(index);
   }
-  for (const Fresh& fresh : fresh_) let_wait(lowest_link(routes_[fresh.route]));
+  for (const Fresh& fresh : fresh_) enqueue(lowest_link(routes_[fresh.route]));
   if (!solve_waiting(kMostSolves)) {
     forget_rates();
     TRACECAST_CHECK(solve_waiting(kMostSolves * kMostSolves), "rates are found");
@@ -87,7 +87,7 @@ void FluidLinks::know(std::uint32_t index) {
 
 /// Those that could give the least are solved first: what they give lasts. Few are a list, looked
 /// through without branches; many are a heap.
-void FluidLinks::let_wait(std::uint32_t index) {
+void FluidLinks::enqueue(std::uint32_t index) {
   Rest& rest = rests_[index];
   if (rest.is_waiting) return;
   rest.is_waiting = true;
@@ -126,7 +126,7 @@ inline void FluidLinks::take_from(std::uint32_t index, double load, double chang
   rest.fastest = std::max(rest.fastest, rate);
   // One branch, as it is seldom taken and hard to foresee.
   const bool matters = (rest.weight > 0) | (rest.left < 0);
-  if (matters & !rest.is_waiting) let_wait(index);
+  if (matters & !rest.is_waiting) enqueue(index);
 }
 
 /// The level of a link with those that join it: routes without a rate, and those who get more
@@ -292,7 +292,7 @@ void FluidLinks::forget_rates() {
   }
   for (const std::uint32_t index : region_) {
     know(index);
-    if (rests_[index].weight > 0) let_wait(index);
+    if (rests_[index].weight > 0) enqueue(index);
   }
 }
 

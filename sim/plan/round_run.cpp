@@ -119,7 +119,7 @@ class RoundRun {
     return next;
   }
 
-  [[nodiscard]] double since_division_s() const { return (now_ - sharded_at_).in_seconds().in_s(); }
+  [[nodiscard]] double since_allocation_s() const { return (now_ - sharded_at_).in_seconds().in_s(); }
   /// Shares are divided anew when jobs came or went, and not too soon after the last time.
   void divide_if_due() {
     // Time 0 stands for never there.
@@ -129,7 +129,7 @@ class RoundRun {
     const bool starts_period = every_round || ((is_stale_ || is_changed_) && may);
     if (active_.empty()) return;
     if (starts_period) {
-      ledger_.reset(since_division_s());
+      ledger_.reset(since_allocation_s());
       sharded_at_ = now_;
       is_changed_ = false;
     }

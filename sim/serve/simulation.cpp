@@ -123,11 +123,11 @@ void record(RunResult& result, const RunOptions& options, const Request& r) {
   if (r.number < options.first_measured) return;
   ++result.requests;
   const Microseconds first = r.first.value_or(r.last);
-  result.first_ms.add(static_cast<double>(first - r.arrival) * 1e-3);
+  result.ttft_ms.add(static_cast<double>(first - r.arrival) * 1e-3);
   result.queue_ms.add(static_cast<double>(r.start.value_or(first) - r.arrival) * 1e-3);
-  result.whole_ms.add(static_cast<double>(r.last - r.arrival) * 1e-3);
+  result.e2e_ms.add(static_cast<double>(r.last - r.arrival) * 1e-3);
   if (r.output > 1)
-    result.token_ms.add(static_cast<double>(r.last - first) * 1e-3 /
+    result.tpot_ms.add(static_cast<double>(r.last - first) * 1e-3 /
                         static_cast<double>(r.output - 1));
 }
 
@@ -182,7 +182,7 @@ class TwoPools {
             *options.prefill, [](double, double) {},
             [this](std::size_t, const Request& r) { send(r); }),
         decode_(
-            pool, [this](double us, double n) { result_.gap_ms.add(us * 1e-3, n); },
+            pool, [this](double us, double n) { result_.itl_ms.add(us * 1e-3, n); },
             [this](std::size_t, const Request& r) { finish(r); }) {}
 
   void run(RequestSource& source) {
@@ -274,7 +274,7 @@ RunResult run(const Pool& pool, RequestSource& source, const RunOptions& options
   RunResult result;
   std::vector<std::pair<std::size_t, Microseconds>> freed;
   Workers workers(
-      pool, [&](double us, double n) { result.gap_ms.add(us * 1e-3, n); },
+      pool, [&](double us, double n) { result.itl_ms.add(us * 1e-3, n); },
       [&](std::size_t worker, const Request& r) {
         record(result, options, r);
         if (options.concurrency) freed.emplace_back(worker, r.last);
@@ -328,12 +328,12 @@ StaticResult run_static(StepPrice& price, const StaticBatch& batch,
     steps.push_back(us);
     if (i == (batch.output + 1) / 2) result.middle = time;
   }
-  result.first_ms = prompt_us * 1e-3;
+  result.ttft_ms = prompt_us * 1e-3;
   result.first_log_sd = prompt_sd / prompt_us;
-  result.whole_ms = (prompt_us + token_us) * 1e-3;
+  result.e2e_ms = (prompt_us + token_us) * 1e-3;
   result.whole_log_sd = (prompt_sd + token_sd) / (prompt_us + token_us);
   if (!steps.empty()) {
-    result.token_ms = token_us * 1e-3 / static_cast<double>(steps.size());
+    result.tpot_ms = token_us * 1e-3 / static_cast<double>(steps.size());
     result.token_log_sd = token_sd / token_us;
     std::sort(steps.begin(), steps.end());
     const auto at = [&](std::size_t percent) {

@@ -48,10 +48,10 @@ struct RunOptions {
 
 /// What happened to the requests measured.
 struct RunResult {
-  Samples first_ms;  ///< from arrival to the first token
-  Samples token_ms;  ///< per request, mean time of a token after the first
-  Samples gap_ms;    ///< between two tokens, over all of them
-  Samples whole_ms;
+  Samples ttft_ms;  ///< from arrival to the first token
+  Samples tpot_ms;  ///< per request, mean time of a token after the first
+  Samples itl_ms;    ///< between two tokens, over all of them
+  Samples e2e_ms;
   Samples queue_ms;  ///< from arrival to the first step
   std::uint64_t requests = 0, turned_away = 0;
   double output_tokens = 0, input_tokens = 0;  ///< of all requests, warm-up included
@@ -72,7 +72,7 @@ struct StaticBatch {
   std::int64_t output = 1;
 };
 struct StaticResult {
-  double first_ms = 0, token_ms = 0, whole_ms = 0;
+  double ttft_ms = 0, tpot_ms = 0, e2e_ms = 0;
   double token_p50_ms = 0, token_p90_ms = 0, token_p99_ms = 0;  ///< of the steps after the first
   double first_log_sd = 0, token_log_sd = 0, whole_log_sd = 0;
   StepTime first, middle;  ///< the prompts' step, and that of the middle token

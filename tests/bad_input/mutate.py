@@ -392,7 +392,7 @@ def mutate_words(rng, command):
         way = rng.randrange(8)
         i = rng.randrange(1, len(words)) if len(words) > 1 else 0
         if way < 4:
-            numeric = [k for k, w in enumerate(words) if k > 0 and TOKEN.search(w.encode())]
+            numeric = [k for k, w in enumerate(words) if k > 0 and TOKEN.search(w.encode("utf-8", "surrogateescape"))]
             if numeric:
                 k = rng.choice(numeric)
                 words[k] = replace_token(rng, words[k].encode(), TOKEN, lambda old: number_for(rng, old.decode()).encode()).decode()

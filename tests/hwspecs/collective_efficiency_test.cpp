@@ -75,7 +75,7 @@ TEST_CASE("malformed files are refused") {
             .find("NVLINK or PCIE") != std::string::npos);
   CHECK(refusal(std::string(kNvls) + "generation { link: NVLINK from_capability: 80 "
                                      "hop_kilocycles: -1 start_kilocycles: 1 }") != "");
-  CHECK(refusal(std::string(kNvls) + "spread { link: NVLINK from_kib: 0 log_sd: nan }") != "");
+  CHECK(refusal(std::string(kNvls) + "uncertainty { link: NVLINK from_kib: 0 log_sd: nan }") != "");
   CHECK(refusal("nvls {") != "");
 }
 

@@ -83,7 +83,7 @@ class Run {
     const Command command = draw.job();
     const auto report = asker_.ask(command);
     if (report) {
-      for (const std::string& fault : report->faults) report("does not add up", command, fault);
+      for (const std::string& fault : report->faults) fail("does not add up", command, fault);
     }
     if (!report || report->rows.empty()) {
       ++refused_;
@@ -94,13 +94,13 @@ class Run {
     const bool has_page = command.subcommand == "predict" || command.subcommand == "serve";
     if (has_page && index % kPages == 0) {
       for (const std::string& fault : asker_.faults_in_json(command))
-        report("its page does not add up", command, fault);
+        fail("its page does not add up", command, fault);
     }
     for (const Change& change : changes_of(command, kind_, draw)) {
       const auto changed = asker_.ask(change.after);
       if (!changed) continue;
       for (const std::string& fault : changed->faults)
-        report("does not add up", change.after, fault);
+        fail("does not add up", change.after, fault);
       check(change, *report, *changed);
     }
     if (asked_ % kKept == 0) asker_.forget();
@@ -135,7 +135,7 @@ class Run {
   }
 
  private:
-  void report(const std::string& what, const Command& command, const std::string& figures) {
+  void fail(const std::string& what, const Command& command, const std::string& figures) {
     ++violations_;
     ++classes_[what];
     fmt::print("VIOLATION {} job {}: {}\n    {}\n    {}\n", name_, index_, what, command.text(),

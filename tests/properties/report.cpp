@@ -165,7 +165,7 @@ struct Asker::Memory {
     const ServingReport a = served.report(asked.question.load);
     if (!a.fits) return {};
     Report report;
-    report.rows.push_back({.time_s = a.whole_ms.mean.interval.value / 1e3,
+    report.rows.push_back({.time_s = a.e2e_ms.mean.interval.value / 1e3,
                            .per_s = a.tokens_per_s,
                            .state = a.limited_by});
     report.faults = faults_of(a);

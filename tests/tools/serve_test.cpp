@@ -415,7 +415,7 @@ TEST_CASE("input that cannot be is refused in one line") {
 }
 
 /// What `vllm bench serve --save-result` writes of a closed loop.
-std::string vllm_result(double first_ms, double token_ms) {
+std::string vllm_result(double ttft_ms, double tpot_ms) {
   return Json{{"model_id", "meta-llama/Llama-3.1-8B"},
               {"num_prompts", 200},
               {"completed", 200},
@@ -423,9 +423,9 @@ std::string vllm_result(double first_ms, double token_ms) {
               {"max_concurrency", 16},
               {"total_input_tokens", 200 * 1000},
               {"total_output_tokens", 200 * 100},
-              {"mean_ttft_ms", first_ms},
-              {"median_ttft_ms", first_ms},
-              {"mean_tpot_ms", token_ms},
+              {"mean_ttft_ms", ttft_ms},
+              {"median_ttft_ms", ttft_ms},
+              {"mean_tpot_ms", tpot_ms},
               {"output_throughput", 1000.0}}
       .dump();
 }

@@ -56,7 +56,7 @@ PageJson parameters_section(const PageJson& parameters) {
                         {{"name", "value"}, {"unit", ""}},
                         {{"name", "uncertainty"}, {"unit", "share"}},
                         {{"name", "prior"}, {"unit", ""}},
-                        {{"name", "doubt before"}, {"unit", "share"}},
+                        {{"name", "uncertainty before"}, {"unit", "share"}},
                         {{"name", "rows of"}}};
   section["rows"] = PageJson::array();
   for (const PageJson& p : parameters) {

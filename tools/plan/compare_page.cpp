@@ -173,8 +173,8 @@ std::string best_words(const PageJson& rows, const Compared& c) {
 
 }  // namespace
 
-void write_compare_page(std::string_view answer_json, const std::string& file) {
-  const PageJson report = PageJson::parse(answer_json);
+void write_compare_page(std::string_view common_json, const std::string& file) {
+  const PageJson report = PageJson::parse(common_json);
   const PageJson& rows = report["rows"];
   const Compared c = compared_of(rows);
   std::set<std::string> kinds;

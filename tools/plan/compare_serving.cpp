@@ -37,7 +37,7 @@ Interval tokens_of(const ServingReport& a, const std::optional<Interval>& rate) 
     return {a.tokens_per_s, a.tokens_per_s * rate->low / rate->value,
             a.tokens_per_s * rate->high / rate->value};
   }
-  const Interval& whole = a.whole_ms.mean.interval;
+  const Interval& whole = a.e2e_ms.mean.interval;
   return {a.tokens_per_s, a.tokens_per_s * whole.value / whole.high,
           a.tokens_per_s * whole.value / whole.low};
 }
@@ -48,8 +48,8 @@ void fill(ServingRow& row, const ServingReport& a, const std::optional<Interval>
     return;
   }
   row.tokens_per_s = tokens_of(a, rate);
-  row.first_ms = a.first_ms.mean.interval;
-  row.token_ms = a.token_ms.mean.interval;
+  row.ttft_ms = a.ttft_ms.mean.interval;
+  row.tpot_ms = a.tpot_ms.mean.interval;
   row.power_w = a.power_w * static_cast<double>(a.gpus);
 }
 
@@ -127,8 +127,8 @@ std::string serving_rows_text(const ServingComparison& asked, const std::vector<
     }
     page += fmt::format("{} {:>8} {:>7} {:>7} {:>7} {:>6} {:>6} {:>6} {:>6}\n", fit(row.gpu, 16),
                         load, low_precision(row.tokens_per_s.value, 7),
-                        low_precision(row.first_ms.value, 7), low_precision(row.token_ms.value, 7),
-                        percent((row.token_ms.high - row.token_ms.low) / 2 / row.token_ms.value),
+                        low_precision(row.ttft_ms.value, 7), low_precision(row.tpot_ms.value, 7),
+                        percent((row.tpot_ms.high - row.tpot_ms.low) / 2 / row.tpot_ms.value),
                         low_precision(row.power_w, 6), if_known(row.owned_usd),
                         if_known(row.rented_usd));
   }
@@ -154,8 +154,8 @@ std::string serving_rows_json(const ServingComparison& asked, const std::vector<
                            {"in_flight", row.in_flight > 0 ? Json(row.in_flight) : Json()},
                            {"requests_per_s", number(row.rate)},
                            {"tokens_per_s", known ? interval_json(row.tokens_per_s) : Json()},
-                           {"ttft_ms", known ? interval_json(row.first_ms) : Json()},
-                           {"tpot_ms", known ? interval_json(row.token_ms) : Json()},
+                           {"ttft_ms", known ? interval_json(row.ttft_ms) : Json()},
+                           {"tpot_ms", known ? interval_json(row.tpot_ms) : Json()},
                            {"power_w", known ? Json(row.power_w) : Json()},
                            {"kv_tokens", row.cache_tokens},
                            {"owned_usd_per_million_tokens", number(row.owned_usd)},
@@ -175,8 +175,8 @@ std::string serving_rows_csv(const std::vector<ServingRow>& rows) {
       text += csv_line(row.gpu, in_flight, row.rate, "", "", "", "", "", "", "", "");
       continue;
     }
-    text += csv_line(row.gpu, in_flight, row.rate, row.tokens_per_s.value, row.first_ms.value,
-                     row.token_ms.value, row.token_ms.low, row.token_ms.high, row.power_w,
+    text += csv_line(row.gpu, in_flight, row.rate, row.tokens_per_s.value, row.ttft_ms.value,
+                     row.tpot_ms.value, row.tpot_ms.low, row.tpot_ms.high, row.power_w,
                      row.owned_usd, row.rented_usd);
   }
   return text;

@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 double hours(Seconds time) { return time.in_s() / 3600; }
 
-Json answer_json(const ScheduleSetting& setting, const ScheduleReport& report) {
+Json common_json(const ScheduleSetting& setting, const ScheduleReport& report) {
   const plan::Summary& s = report.summary;
   Json doc{{"policy", report.policy},
            {"rules", setting.rules.id},
@@ -179,13 +179,13 @@ std::string schedule_json(const ScheduleSetting& setting,
                           const std::vector<ScheduleReport>& reports) {
   if (reports.size() == 1) {
     Json doc = envelope(setting, "schedule");
-    doc.update(answer_json(setting, reports.front()));
+    doc.update(common_json(setting, reports.front()));
     return json_text(doc) + '\n';
   }
   Json doc = envelope(setting, "schedules");
   doc["policies"] = Json::array();
   for (const ScheduleReport& report : reports)
-    doc["policies"].push_back(answer_json(setting, report));
+    doc["policies"].push_back(common_json(setting, report));
   return json_text(doc) + '\n';
 }
 

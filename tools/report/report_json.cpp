@@ -4,7 +4,7 @@
 #include "tools/command/interval_json.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/version.hpp"
-#include "tools/report/answer_json.hpp"
+#include "tools/report/common_json.hpp"
 #include "tools/report/report.hpp"
 
 namespace tracecast {

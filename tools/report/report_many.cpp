@@ -9,7 +9,7 @@
 #include "tools/command/interval_json.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
-#include "tools/report/answer_json.hpp"
+#include "tools/report/common_json.hpp"
 #include "tools/report/memory_headline.hpp"
 #include "tools/report/nics.hpp"
 #include "tools/report/report.hpp"

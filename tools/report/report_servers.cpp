@@ -11,7 +11,7 @@
 #include "tools/command/interval_json.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
-#include "tools/report/answer_json.hpp"
+#include "tools/report/common_json.hpp"
 #include "tools/report/report.hpp"
 
 namespace tracecast {

@@ -12,7 +12,7 @@
 #include "tools/command/output.hpp"
 #include "tools/command/version.hpp"
 #include "tools/predict/transformer_options.hpp"
-#include "tools/report/answer_json.hpp"
+#include "tools/report/common_json.hpp"
 #include "tools/report/memory_headline.hpp"
 #include "tools/report/nics.hpp"
 

@@ -65,10 +65,10 @@ BenchmarkResult read_vllm(const Json& doc, std::string_view where) {
   BenchmarkResult r;
   r.tool = "vllm bench serve";
   r.network = text_at(doc, "model_id", "", where);
-  r.first_ms = vllm_latency(doc, "ttft", where);
-  r.token_ms = vllm_latency(doc, "tpot", where);
-  r.gap_ms = vllm_latency(doc, "itl", where);
-  r.whole_ms = vllm_latency(doc, "e2el", where);
+  r.ttft_ms = vllm_latency(doc, "ttft", where);
+  r.tpot_ms = vllm_latency(doc, "tpot", where);
+  r.itl_ms = vllm_latency(doc, "itl", where);
+  r.e2e_ms = vllm_latency(doc, "e2el", where);
   r.tokens_per_s = above_zero(number_at(doc, "output_throughput", where));
   // "inf" where all requests are sent at once, as far as max_concurrency lets them.
   if (const auto rate = doc.find("request_rate"); rate != doc.end() && rate->is_number())
@@ -127,10 +127,10 @@ std::optional<double> setting_of(const Json& config, const char* key, std::strin
 BenchmarkResult read_genai(const Json& doc, std::string_view where) {
   BenchmarkResult r;
   r.tool = "genai-perf";
-  r.first_ms = genai_latency(doc, "time_to_first_token", where);
+  r.ttft_ms = genai_latency(doc, "time_to_first_token", where);
   // Its "inter token latency" is a mean of each request: (end to end - first) / (tokens - 1).
-  r.token_ms = genai_latency(doc, "inter_token_latency", where);
-  r.whole_ms = genai_latency(doc, "request_latency", where);
+  r.tpot_ms = genai_latency(doc, "inter_token_latency", where);
+  r.e2e_ms = genai_latency(doc, "request_latency", where);
   r.tokens_per_s = genai_mean(doc, "output_token_throughput", where);
   r.input = genai_mean(doc, "input_sequence_length", where);
   r.output = genai_mean(doc, "output_sequence_length", where);
@@ -155,7 +155,7 @@ BenchmarkResult read_benchmark_result(const std::string& text, std::string_view 
     throw InputError(where, is_vllm ? "keys of two tools" : "none of their keys",
                      "mean_ttft_ms (vllm bench serve) or time_to_first_token (genai-perf)");
   BenchmarkResult r = is_vllm ? read_vllm(doc, where) : read_genai(doc, where);
-  if (!r.first_ms.mean && !r.token_ms.mean)
+  if (!r.ttft_ms.mean && !r.tpot_ms.mean)
     throw InputError(where, "no mean latency", "mean times to the first token or per token");
   return r;
 }

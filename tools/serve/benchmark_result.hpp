@@ -19,7 +19,7 @@ struct MeasuredLatency {
 struct BenchmarkResult {
   std::string tool;     ///< "vllm bench serve", "genai-perf"
   std::string network;  ///< as it names it; may be empty
-  MeasuredLatency first_ms, token_ms, gap_ms, whole_ms;
+  MeasuredLatency ttft_ms, tpot_ms, itl_ms, e2e_ms;
   std::optional<double> tokens_per_s;  ///< of answers
   // The load, as far as it is reported.
   std::optional<double> per_second;

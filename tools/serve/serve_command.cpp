@@ -98,9 +98,9 @@ void compare_measured(const ServeOptions& o, ServeQuestion& question, const Hard
   run.predicted = there.report(run.load);
   ServedMeasurement measured;
   measured.load = run.load;
-  measured.first_ms = run.result.first_ms.mean;
-  measured.token_ms = run.result.token_ms.mean ? run.result.token_ms.mean : run.result.gap_ms.mean;
-  if (run.load.output < 2) measured.token_ms.reset();
+  measured.ttft_ms = run.result.ttft_ms.mean;
+  measured.tpot_ms = run.result.tpot_ms.mean ? run.result.tpot_ms.mean : run.result.itl_ms.mean;
+  if (run.load.output < 2) measured.tpot_ms.reset();
   run.correction = there.fit(measured);
   const Place& here = o.place;
   run.is_same_place = hardware.gpus().find(place.gpu).id == hardware.gpus().find(here.gpu).id &&

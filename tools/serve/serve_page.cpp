@@ -42,10 +42,10 @@ PageJson latency_section(const ServingReport& a, bool is_queue_known) {
                                l.mean.interval.high * ms, l.p50.interval.value * ms,
                                l.p90.interval.value * ms, l.p99.interval.value * ms});
   };
-  add("to first token", a.first_ms);
-  add("per output token", a.token_ms);
-  if (is_queue_known) add("between tokens", a.gap_ms);
-  add("end to end", a.whole_ms);
+  add("to first token", a.ttft_ms);
+  add("per output token", a.tpot_ms);
+  if (is_queue_known) add("between tokens", a.itl_ms);
+  add("end to end", a.e2e_ms);
   if (is_queue_known) add("of it queued", a.queue_ms);
   return section;
 }
@@ -158,9 +158,9 @@ PageJson refused_page(const ServeQuestion& q, const ServingReport& a) {
 void add_headline(PageJson& page, const ServeQuestion& q, const ServingReport& a) {
   PageJson& facts = page["headline"];
   if (q.found_rate) facts.push_back(page_fact("Load it bears", *q.found_rate, "requests/s"));
-  facts.push_back(served_fact("To first token, mean", a.first_ms.mean, 1e-3));
-  facts.push_back(served_fact("Per output token, mean", a.token_ms.mean, 1e-3));
-  facts.push_back(served_fact("End to end, mean", a.whole_ms.mean, 1e-3));
+  facts.push_back(served_fact("To first token, mean", a.ttft_ms.mean, 1e-3));
+  facts.push_back(served_fact("Per output token, mean", a.tpot_ms.mean, 1e-3));
+  facts.push_back(served_fact("End to end, mean", a.e2e_ms.mean, 1e-3));
   facts.push_back(page_fact("Tokens of a GPU", a.tokens_per_s_per_gpu, "tokens/s"));
   facts.push_back(page_fact("Tokens of a user", a.tokens_per_s_per_user, "tokens/s"));
   facts.push_back(page_fact("Power of a GPU", a.power_w, "W"));
@@ -186,8 +186,8 @@ void write_serve_page(const ServeQuestion& q, const ServingReport& a, const std:
        .report = fmt::format(
            "The first token comes after {} ms on average, the others {} ms apart; "
            "a GPU makes {} tokens a second.",
-           three_digits(a.first_ms.mean.interval.value),
-           three_digits(a.token_ms.mean.interval.value), three_digits(a.tokens_per_s_per_gpu))});
+           three_digits(a.ttft_ms.mean.interval.value),
+           three_digits(a.tpot_ms.mean.interval.value), three_digits(a.tokens_per_s_per_gpu))});
   add_headline(page, q, a);
   page["assumptions"] = a.assumptions;
   PageJson& sections = page["sections"];
@@ -247,8 +247,8 @@ void write_front_page(const ServeQuestion& q, const std::vector<FrontPoint>& poi
     if (quickest == nullptr || a.tokens_per_s_per_gpu > quickest->report.tokens_per_s_per_gpu)
       quickest = &p;
     table["rows"].push_back({p.tensor, p.load, a.tokens_per_s_per_gpu, a.tokens_per_s_per_user,
-                             a.first_ms.mean.interval.value * 1e-3,
-                             a.token_ms.mean.interval.value * 1e-3, p.is_best ? "yes" : "no"});
+                             a.ttft_ms.mean.interval.value * 1e-3,
+                             a.tpot_ms.mean.interval.value * 1e-3, p.is_best ? "yes" : "no"});
     PageJson& line = lines[p.tensor];
     if (line.is_null()) {
       line = {{"name", fmt::format("tp {}", p.tensor)},

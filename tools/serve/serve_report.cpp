@@ -50,7 +50,7 @@ Json memory_json(const ServingReport& a) {
           {"fits", a.fits}};
 }
 
-Json answer_json(const ServeQuestion& q, const ServingReport& a) {
+Json common_json(const ServeQuestion& q, const ServingReport& a) {
   Json doc{{"network", a.network},
            {"gpu", a.gpu},
            {"machine", a.machine},
@@ -70,10 +70,10 @@ Json answer_json(const ServeQuestion& q, const ServingReport& a) {
     doc["change"] = a.change;
     return doc;
   }
-  doc["ttft_ms"] = latency_json(a.first_ms);
-  doc["tpot_ms"] = latency_json(a.token_ms);
-  doc["itl_ms"] = latency_json(a.gap_ms);
-  doc["e2e_ms"] = latency_json(a.whole_ms);
+  doc["ttft_ms"] = latency_json(a.ttft_ms);
+  doc["tpot_ms"] = latency_json(a.tpot_ms);
+  doc["itl_ms"] = latency_json(a.itl_ms);
+  doc["e2e_ms"] = latency_json(a.e2e_ms);
   doc["queue_ms"] = latency_json(a.queue_ms);
   doc["frontend_ms"] = a.frontend_ms;
   doc["requests"] = a.requests;
@@ -138,10 +138,10 @@ std::vector<Compared> compared(const MeasuredRunReport& m) {
     one("p90", measured.p90, predicted.p90);
     one("p99", measured.p99, predicted.p99);
   };
-  add("ttft_ms", m.result.first_ms, m.predicted.first_ms);
-  add("tpot_ms", m.result.token_ms, m.predicted.token_ms);
-  add("itl_ms", m.result.gap_ms, m.predicted.gap_ms);
-  add("e2e_ms", m.result.whole_ms, m.predicted.whole_ms);
+  add("ttft_ms", m.result.ttft_ms, m.predicted.ttft_ms);
+  add("tpot_ms", m.result.tpot_ms, m.predicted.tpot_ms);
+  add("itl_ms", m.result.itl_ms, m.predicted.itl_ms);
+  add("e2e_ms", m.result.e2e_ms, m.predicted.e2e_ms);
   if (m.result.tokens_per_s) {
     const double v = m.predicted.tokens_per_s;
     rows.push_back({"tokens_per_s", "mean", *m.result.tokens_per_s, {v, v, v}});
@@ -252,10 +252,10 @@ std::string serve_text(const ServeQuestion& q, const ServingReport& a) {
     add_line(page, "bears", fmt::format("{} requests/s", three_digits(*q.found_rate)));
   page += fmt::format("\n  {:<16}{:>8}{:>8}{:>8}{:>8}  {}\n", "ms", "mean", "p50", "p90", "p99",
                       "90 % of mean");
-  add_latency(page, "to first token", a.first_ms);
-  add_latency(page, "per output token", a.token_ms);
-  if (!q.load.batch) add_latency(page, "between tokens", a.gap_ms);
-  add_latency(page, "end to end", a.whole_ms);
+  add_latency(page, "to first token", a.ttft_ms);
+  add_latency(page, "per output token", a.tpot_ms);
+  if (!q.load.batch) add_latency(page, "between tokens", a.itl_ms);
+  add_latency(page, "end to end", a.e2e_ms);
   if (!q.load.batch) add_latency(page, "of it queued", a.queue_ms);
   page += "\n";
   add_line(
@@ -297,7 +297,7 @@ std::string serve_text(const ServeQuestion& q, const ServingReport& a) {
 std::string serve_json(const ServeQuestion& q, const ServingReport& a) {
   Json doc = envelope(q, a);
   if (q.measured) doc["measured"] = measured_json(*q.measured);
-  doc.update(answer_json(q, a));
+  doc.update(common_json(q, a));
   return json_text(doc) + "\n";
 }
 
@@ -310,10 +310,10 @@ std::string serve_csv(const ServeQuestion& q, const ServingReport& a) {
                     l.mean.interval.value, l.mean.interval.low, l.mean.interval.high,
                     l.p50.interval.value, l.p90.interval.value, l.p99.interval.value);
   };
-  row("ttft_ms", a.first_ms);
-  row("tpot_ms", a.token_ms);
-  row("itl_ms", a.gap_ms);
-  row("e2e_ms", a.whole_ms);
+  row("ttft_ms", a.ttft_ms);
+  row("tpot_ms", a.tpot_ms);
+  row("itl_ms", a.itl_ms);
+  row("e2e_ms", a.e2e_ms);
   return out;
 }
 
@@ -345,8 +345,8 @@ std::string front_text(const ServeQuestion& q, const std::vector<FrontPoint>& po
         fmt::format("  {} {:>4} {:>4} {:>9} {:>11} {:>11} {:>10} {:>10}\n", p.is_best ? '*' : ' ',
                     p.gpus, p.tensor, p.load, three_digits(p.report.tokens_per_s_per_gpu),
                     three_digits(p.report.tokens_per_s_per_user),
-                    three_digits(p.report.first_ms.mean.interval.value),
-                    three_digits(p.report.token_ms.mean.interval.value));
+                    three_digits(p.report.ttft_ms.mean.interval.value),
+                    three_digits(p.report.tpot_ms.mean.interval.value));
   }
   return page;
 }
@@ -364,8 +364,8 @@ std::string front_json(const ServeQuestion& q, const std::vector<FrontPoint>& po
       point["best"] = p.is_best;
       point["tokens_per_s_per_gpu"] = p.report.tokens_per_s_per_gpu;
       point["tokens_per_s_per_user"] = p.report.tokens_per_s_per_user;
-      point["ttft_ms"] = interval_json(p.report.first_ms.mean.interval);
-      point["tpot_ms"] = interval_json(p.report.token_ms.mean.interval);
+      point["ttft_ms"] = interval_json(p.report.ttft_ms.mean.interval);
+      point["tpot_ms"] = interval_json(p.report.tpot_ms.mean.interval);
     }
     doc["points"].push_back(std::move(point));
   }
@@ -378,7 +378,7 @@ std::string front_csv(const std::vector<FrontPoint>& points) {
   for (const FrontPoint& p : points)
     out += csv_line(p.gpus, p.tensor, p.load, p.report.fits ? 1 : 0, p.is_best ? 1 : 0,
                     p.report.tokens_per_s_per_gpu, p.report.tokens_per_s_per_user,
-                    p.report.first_ms.mean.interval.value, p.report.token_ms.mean.interval.value);
+                    p.report.ttft_ms.mean.interval.value, p.report.tpot_ms.mean.interval.value);
   return out;
 }
 

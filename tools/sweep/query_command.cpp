@@ -83,7 +83,7 @@ void report_csv(const QueryFlags& flags) {
   out.flush();
 }
 
-void answer_json(const QueryFlags& flags) {
+void common_json(const QueryFlags& flags) {
   Stream out;
   std::vector<std::string> keys;
   bool is_first = true;
@@ -176,7 +176,7 @@ void add_query_command(CLI::App& app, int& exit_code) {
     if (flags->format == "csv") {
       report_csv(*flags);
     } else if (flags->format == "json") {
-      answer_json(*flags);
+      common_json(*flags);
     } else {
       report_table(*flags);
     }

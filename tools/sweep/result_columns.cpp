@@ -154,10 +154,10 @@ void list_serving(Cells& cells, const ServeQuestion& q, const ServingReport& a) 
   cells.whole("used_ep", a.experts);
   cells.whole("used_dp", a.data);
   cells.number("found_rate_per_s", q.found_rate);
-  list_latency(cells, "ttft", a.first_ms, a.fits);
-  list_latency(cells, "tpot", a.token_ms, a.fits);
-  list_latency(cells, "itl", a.gap_ms, a.fits);
-  list_latency(cells, "e2e", a.whole_ms, a.fits);
+  list_latency(cells, "ttft", a.ttft_ms, a.fits);
+  list_latency(cells, "tpot", a.tpot_ms, a.fits);
+  list_latency(cells, "itl", a.itl_ms, a.fits);
+  list_latency(cells, "e2e", a.e2e_ms, a.fits);
   list_latency(cells, "queue", a.queue_ms, a.fits);
   cells.number("frontend_ms", reported(a.frontend_ms));
   cells.number("requests_per_s", reported(a.requests_per_s));

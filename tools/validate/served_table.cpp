@@ -143,10 +143,10 @@ ServedQuestion question_behind(const ServedTableText& table, const RowFields& ro
 /// none of these.
 const Interval& served_interval(const ServingReport& report, std::string_view name) {
   const std::array<std::pair<std::string_view, const ServedLatency*>, 4> latencies = {
-      {{"ttft", &report.first_ms},
-       {"tpot", &report.token_ms},
-       {"itl", &report.gap_ms},
-       {"e2e", &report.whole_ms}}};
+      {{"ttft", &report.ttft_ms},
+       {"tpot", &report.tpot_ms},
+       {"itl", &report.itl_ms},
+       {"e2e", &report.e2e_ms}}};
   if (name.ends_with("_ms")) name.remove_suffix(3);
   for (const auto& [word, latency] : latencies) {
     if (!name.starts_with(word)) continue;

@@ -369,28 +369,28 @@ void Served::State::add_static(ServingReport& a, const ServingLoad& load) {
   std::optional<std::int64_t> budget = job.tokens_per_step;
   serve::StaticResult r = serve::run_static(*main.price, batch, budget);
   const double uncertainty = correct_uncertainty(r.whole_log_sd) / r.whole_log_sd;
-  const double token_part = r.whole_ms - r.first_ms;
-  r.first_ms *= factors.prompt_factor;
-  r.token_ms *= factors.token_factor;
-  r.whole_ms = r.first_ms + token_part * factors.token_factor;
+  const double token_part = r.e2e_ms - r.ttft_ms;
+  r.ttft_ms *= factors.prompt_factor;
+  r.tpot_ms *= factors.token_factor;
+  r.e2e_ms = r.ttft_ms + token_part * factors.token_factor;
   for (double* sd : {&r.first_log_sd, &r.token_log_sd, &r.whole_log_sd}) *sd *= uncertainty;
-  a.first_ms = alike(r.first_ms, r.first_log_sd);
-  a.token_ms = alike(r.token_ms, r.token_log_sd);
+  a.ttft_ms = alike(r.ttft_ms, r.first_log_sd);
+  a.tpot_ms = alike(r.tpot_ms, r.token_log_sd);
   const auto of_step = [&](double ms) {
     return ServedFigure{interval90(ms * factors.token_factor, r.token_log_sd), 0};
   };
-  a.token_ms.p50 = of_step(r.token_p50_ms);
-  a.token_ms.p90 = of_step(r.token_p90_ms);
-  a.token_ms.p99 = of_step(r.token_p99_ms);
-  a.gap_ms = a.token_ms;
-  a.whole_ms = alike(r.whole_ms, r.whole_log_sd);
+  a.tpot_ms.p50 = of_step(r.token_p50_ms);
+  a.tpot_ms.p90 = of_step(r.token_p90_ms);
+  a.tpot_ms.p99 = of_step(r.token_p99_ms);
+  a.itl_ms = a.tpot_ms;
+  a.e2e_ms = alike(r.e2e_ms, r.whole_log_sd);
   a.log_sd = r.whole_log_sd;
   a.requests = static_cast<std::uint64_t>(*load.batch);
   a.steps = static_cast<std::uint64_t>(load.output);
   const double tokens = static_cast<double>(*load.batch * load.output);
-  a.tokens_per_s = tokens / (r.whole_ms * 1e-3) * static_cast<double>(a.replicas);
+  a.tokens_per_s = tokens / (r.e2e_ms * 1e-3) * static_cast<double>(a.replicas);
   a.tokens_per_s_per_gpu = a.tokens_per_s / static_cast<double>(a.gpus);
-  a.tokens_per_s_per_user = r.token_ms > 0 ? 1e3 / r.token_ms : 0;
+  a.tokens_per_s_per_user = r.tpot_ms > 0 ? 1e3 / r.tpot_ms : 0;
   a.requests_per_s = a.tokens_per_s / static_cast<double>(load.output);
   a.utilization = 1;
   serve::PartTimes parts = r.first.parts;
@@ -404,9 +404,9 @@ void Served::State::add_static(ServingReport& a, const ServingLoad& load) {
   a.idle_power_w = active_idle;
   // Of the times that are printed: the parts are those of the middle token for all.
   a.energy_j_per_token =
-      a.power_w * static_cast<double>(main.served.sharing.gpus()) * (r.whole_ms * 1e-3) / tokens;
+      a.power_w * static_cast<double>(main.served.sharing.gpus()) * (r.e2e_ms * 1e-3) / tokens;
   a.limited_by =
-      load.output == 1 || r.first_ms > r.whole_ms / 2 ? "prefill compute" : "decode bandwidth";
+      load.output == 1 || r.ttft_ms > r.e2e_ms / 2 ? "prefill compute" : "decode bandwidth";
   a.mfu = parts.roof_seconds / busy;
 }
 
@@ -460,20 +460,20 @@ void Served::State::add_simulated(ServingReport& a, const ServingLoad& load, boo
   if (load.intervals) {
     const serve::RunResult slow = simulate(load, std::exp(kNinety * a.log_sd), nullptr);
     const serve::RunResult fast = simulate(load, std::exp(-kNinety * a.log_sd), nullptr);
-    a.first_ms = latency(r.first_ms, slow.first_ms, fast.first_ms);
-    a.token_ms = latency(r.token_ms, slow.token_ms, fast.token_ms);
-    a.gap_ms = latency(r.gap_ms, slow.gap_ms, fast.gap_ms);
-    a.whole_ms = latency(r.whole_ms, slow.whole_ms, fast.whole_ms);
+    a.ttft_ms = latency(r.ttft_ms, slow.ttft_ms, fast.ttft_ms);
+    a.tpot_ms = latency(r.tpot_ms, slow.tpot_ms, fast.tpot_ms);
+    a.itl_ms = latency(r.itl_ms, slow.itl_ms, fast.itl_ms);
+    a.e2e_ms = latency(r.e2e_ms, slow.e2e_ms, fast.e2e_ms);
     a.queue_ms = latency(r.queue_ms, slow.queue_ms, fast.queue_ms);
   } else {
-    a.first_ms = latency(r.first_ms, r.first_ms, r.first_ms);
-    a.token_ms = latency(r.token_ms, r.token_ms, r.token_ms);
-    a.gap_ms = latency(r.gap_ms, r.gap_ms, r.gap_ms);
-    a.whole_ms = latency(r.whole_ms, r.whole_ms, r.whole_ms);
+    a.ttft_ms = latency(r.ttft_ms, r.ttft_ms, r.ttft_ms);
+    a.tpot_ms = latency(r.tpot_ms, r.tpot_ms, r.tpot_ms);
+    a.itl_ms = latency(r.itl_ms, r.itl_ms, r.itl_ms);
+    a.e2e_ms = latency(r.e2e_ms, r.e2e_ms, r.e2e_ms);
     a.queue_ms = latency(r.queue_ms, r.queue_ms, r.queue_ms);
   }
   a.frontend_ms = engine.frontend.in_ms();
-  for (ServedLatency* seen : {&a.first_ms, &a.whole_ms}) {
+  for (ServedLatency* seen : {&a.ttft_ms, &a.e2e_ms}) {
     for (ServedFigure* f : {&seen->mean, &seen->p50, &seen->p90, &seen->p99}) {
       const double uncertainty = std::exp(kNinety * engine.host_log_sd);
       f->interval.value += a.frontend_ms;
@@ -494,9 +494,9 @@ void Served::State::add_simulated(ServingReport& a, const ServingLoad& load, boo
   const double span = std::max(r.span_s - began, 1e-9);
   a.tokens_per_s = r.output_tokens / span;
   a.tokens_per_s_per_gpu = a.tokens_per_s / static_cast<double>(a.gpus);
-  a.tokens_per_s_per_user = r.token_ms.mean() > 0 ? 1e3 / r.token_ms.mean() : 0;
+  a.tokens_per_s_per_user = r.tpot_ms.mean() > 0 ? 1e3 / r.tpot_ms.mean() : 0;
   a.requests_per_s =
-      static_cast<double>(r.token_ms.weight() > 0 ? a.tokens_per_s : 0) /
+      static_cast<double>(r.tpot_ms.weight() > 0 ? a.tokens_per_s : 0) /
       std::max(1.0, r.output_tokens / std::max<double>(1, static_cast<double>(r.requests)));
   PoolSums all(static_cast<double>(a.gpus), static_cast<double>(main.served.sharing.tensor), span);
   all.add(main, t);
@@ -519,7 +519,7 @@ void Served::State::add_simulated(ServingReport& a, const ServingLoad& load, boo
   const auto share = [&](serve::StepPart p) {
     return parts.seconds[static_cast<std::size_t>(p)] / total;
   };
-  if (r.queue_ms.mean() > 0.5 * r.first_ms.mean() && r.queue_ms.mean() > 0.1 * r.whole_ms.mean())
+  if (r.queue_ms.mean() > 0.5 * r.ttft_ms.mean() && r.queue_ms.mean() > 0.1 * r.e2e_ms.mean())
     a.limited_by = a.cache_use > 0.85 ? "KV memory" : "queue";
   else if (share(serve::StepPart::Host) > 0.3)
     a.limited_by = "host";
@@ -527,9 +527,9 @@ void Served::State::add_simulated(ServingReport& a, const ServingLoad& load, boo
     a.limited_by = "network";
   else
     a.limited_by =
-        r.first_ms.mean() > 0.5 * r.whole_ms.mean() ? "prefill compute" : "decode bandwidth";
+        r.ttft_ms.mean() > 0.5 * r.e2e_ms.mean() ? "prefill compute" : "decode bandwidth";
   // A queue that never ends shows in a thousand requests as some waiting.
-  const bool may_overflow = all.fullest > 0.9 || r.queue_ms.mean() > 0.1 * r.whole_ms.mean();
+  const bool may_overflow = all.fullest > 0.9 || r.queue_ms.mean() > 0.1 * r.e2e_ms.mean();
   if (!load.per_second || is_searching || !may_overflow) return;
   const double most = saturated_rate(load);
   if (most > 0 && *load.per_second > most) {

@@ -75,7 +75,7 @@ struct ServingReport {
   std::int64_t replica_cache_tokens = 0;  ///< of a replica's data ranks together
   bool fits = true;
   std::string change;  ///< what would make it fit
-  ServedLatency first_ms, token_ms, gap_ms, whole_ms, queue_ms;
+  ServedLatency ttft_ms, tpot_ms, itl_ms, e2e_ms, queue_ms;
   double requests_per_s = 0, tokens_per_s = 0, tokens_per_s_per_gpu = 0, tokens_per_s_per_user = 0;
   std::uint64_t requests = 0, turned_away = 0, preemptions = 0, steps = 0;
   std::uint64_t swapped = 0;    ///< of the preemptions, those that kept their cache in the host
@@ -100,7 +100,7 @@ struct ServingReport {
 /// What somebody measured of a load: means.
 struct ServedMeasurement {
   ServingLoad load;
-  std::optional<double> first_ms{}, token_ms{};
+  std::optional<double> ttft_ms{}, tpot_ms{};
   /// Of ln(true / measured). Runs repeated differ by 2.7 % in the median (data/serving/README.md),
   /// so one is off by about 0.02.
   double log_sd = 0.02;
@@ -135,15 +135,15 @@ class Served {
     double per_second = 0;
     ServingReport report;
   };
-  [[nodiscard]] Found find_rate(ServingLoad load, std::optional<double> first_ms,
-                                std::optional<double> token_ms);
+  [[nodiscard]] Found find_rate(ServingLoad load, std::optional<double> ttft_ms,
+                                std::optional<double> tpot_ms);
   /// That rate if every step took `ln_factor` more or less, without an answer.
-  [[nodiscard]] double rate_within(ServingLoad load, std::optional<double> first_ms,
-                                   std::optional<double> token_ms, double ln_factor);
+  [[nodiscard]] double rate_within(ServingLoad load, std::optional<double> ttft_ms,
+                                   std::optional<double> tpot_ms, double ln_factor);
 
   /// The rate that was found, with the 90 % interval that the error of its steps leaves.
-  [[nodiscard]] Interval rate_interval(const ServingLoad& load, std::optional<double> first_ms,
-                                       std::optional<double> token_ms, const Found& found);
+  [[nodiscard]] Interval rate_interval(const ServingLoad& load, std::optional<double> ttft_ms,
+                                       std::optional<double> tpot_ms, const Found& found);
 
   /// Factors that make the means of an answer the measured ones. Throws InputError as `report`
   /// does, and where it does not fit.

@@ -56,8 +56,8 @@ double Served::State::saturated_rate(ServingLoad load) const {
   return completed / std::max(between, 1e-6);
 }
 
-double Served::rate_within(ServingLoad load, std::optional<double> first_ms,
-                           std::optional<double> token_ms, double ln_factor) {
+double Served::rate_within(ServingLoad load, std::optional<double> ttft_ms,
+                           std::optional<double> tpot_ms, double ln_factor) {
   const Restored<double> slower(state_->fixed_ln_factor);
   state_->fixed_ln_factor = ln_factor;
   const Restored<bool> searching(state_->is_searching);
@@ -69,8 +69,8 @@ double Served::rate_within(ServingLoad load, std::optional<double> first_ms,
   const auto meets = [&](double rate) {
     load.per_second = rate;
     const ServingReport a = report(load);
-    return a.fits && (!first_ms || a.first_ms.p90.interval.value <= *first_ms) &&
-           (!token_ms || a.token_ms.p90.interval.value <= *token_ms);
+    return a.fits && (!ttft_ms || a.ttft_ms.p90.interval.value <= *ttft_ms) &&
+           (!tpot_ms || a.tpot_ms.p90.interval.value <= *tpot_ms);
   };
   double low = 0, high = 0.01;
   if (!meets(high)) return 0;
@@ -84,10 +84,10 @@ double Served::rate_within(ServingLoad load, std::optional<double> first_ms,
   return low;
 }
 
-Served::Found Served::find_rate(ServingLoad load, std::optional<double> first_ms,
-                                std::optional<double> token_ms) {
+Served::Found Served::find_rate(ServingLoad load, std::optional<double> ttft_ms,
+                                std::optional<double> tpot_ms) {
   Found found;
-  found.per_second = rate_within(load, first_ms, token_ms, 0);
+  found.per_second = rate_within(load, ttft_ms, tpot_ms, 0);
   load.batch.reset();
   load.concurrency.reset();
   load.trace.reset();
@@ -97,11 +97,11 @@ Served::Found Served::find_rate(ServingLoad load, std::optional<double> first_ms
   return found;
 }
 
-Interval Served::rate_interval(const ServingLoad& load, std::optional<double> first_ms,
-                               std::optional<double> token_ms, const Found& found) {
+Interval Served::rate_interval(const ServingLoad& load, std::optional<double> ttft_ms,
+                               std::optional<double> tpot_ms, const Found& found) {
   const double rate = found.per_second, uncertainty = kNinety * found.report.log_sd;
-  const double slow = rate_within(load, first_ms, token_ms, uncertainty);
-  const double fast = rate_within(load, first_ms, token_ms, -uncertainty);
+  const double slow = rate_within(load, ttft_ms, tpot_ms, uncertainty);
+  const double fast = rate_within(load, ttft_ms, tpot_ms, -uncertainty);
   const double least = rate / 1e3;  // where slower steps leave none
   return {rate, std::max(least, std::min(slow, rate)), std::max(fast, rate)};
 }
@@ -147,19 +147,19 @@ ServedCorrection Served::fit(const ServedMeasurement& measured) {
   // them within a thousandth.
   for (int round = 0; round < 2; ++round) {
     found.is_met = true;
-    if (measured.token_ms) {
-      found.token_factor = solve(*measured.token_ms, [&](double factor) {
-        return report_with(measured.first_ms ? found.prompt_factor : factor, factor)
-            .token_ms.mean.interval.value;
+    if (measured.tpot_ms) {
+      found.token_factor = solve(*measured.tpot_ms, [&](double factor) {
+        return report_with(measured.ttft_ms ? found.prompt_factor : factor, factor)
+            .tpot_ms.mean.interval.value;
       });
-      if (!measured.first_ms) found.prompt_factor = found.token_factor;
+      if (!measured.ttft_ms) found.prompt_factor = found.token_factor;
     }
-    if (measured.first_ms) {
-      found.prompt_factor = solve(*measured.first_ms, [&](double factor) {
-        return report_with(factor, measured.token_ms ? found.token_factor : factor)
-            .first_ms.mean.interval.value;
+    if (measured.ttft_ms) {
+      found.prompt_factor = solve(*measured.ttft_ms, [&](double factor) {
+        return report_with(factor, measured.tpot_ms ? found.token_factor : factor)
+            .ttft_ms.mean.interval.value;
       });
-      if (!measured.token_ms) found.token_factor = found.prompt_factor;
+      if (!measured.tpot_ms) found.token_factor = found.prompt_factor;
     }
   }
   return found;

@@ -59,9 +59,9 @@ TEST_CASE("a request alone takes exactly what a batch of one does") {
     load.lengths.least_share = 1;
     const RunResult alone = run_load(server.pool(10'000 * 16), load);
     const StaticResult batch = run_static(*server.price, {{900}, 64});
-    CHECK(alone.first_ms.mean() == doctest::Approx(batch.first_ms).epsilon(1e-12));
-    CHECK(alone.token_ms.mean() == doctest::Approx(batch.token_ms).epsilon(1e-12));
-    CHECK(alone.whole_ms.mean() == doctest::Approx(batch.whole_ms).epsilon(1e-12));
+    CHECK(alone.ttft_ms.mean() == doctest::Approx(batch.ttft_ms).epsilon(1e-12));
+    CHECK(alone.tpot_ms.mean() == doctest::Approx(batch.tpot_ms).epsilon(1e-12));
+    CHECK(alone.e2e_ms.mean() == doctest::Approx(batch.e2e_ms).epsilon(1e-12));
   }
 }
 
@@ -74,7 +74,7 @@ TEST_CASE("of the steps of a batch, each percentile is at least the one below it
       const StaticResult batch = run_static(*server.price, {{900, 900}, output});
       CHECK(batch.token_p50_ms <= batch.token_p90_ms);
       CHECK(batch.token_p90_ms <= batch.token_p99_ms);
-      CHECK(batch.token_p99_ms >= batch.token_ms);  // steps grow with what is cached
+      CHECK(batch.token_p99_ms >= batch.tpot_ms);  // steps grow with what is cached
     }
   }
 }
@@ -88,10 +88,10 @@ TEST_CASE("more load never lowers the 99th percentile") {
       CAPTURE(engine);
       CAPTURE(rate);
       const RunResult r = run_load(server.pool(100'000), SmallServer::load(rate, 400));
-      CHECK(r.first_ms.quantile(0.99) >= first);
-      CHECK(r.whole_ms.quantile(0.99) >= whole);
-      first = r.first_ms.quantile(0.99);
-      whole = r.whole_ms.quantile(0.99);
+      CHECK(r.ttft_ms.quantile(0.99) >= first);
+      CHECK(r.e2e_ms.quantile(0.99) >= whole);
+      first = r.ttft_ms.quantile(0.99);
+      whole = r.e2e_ms.quantile(0.99);
     }
   }
 }
@@ -187,7 +187,7 @@ TEST_CASE("caches that are swapped come back as they were: nothing is computed a
   // Slow ways take longer.
   pool.limits.swap_blocks = 10'000;
   pool.limits.swap_seconds_per_token = 1e-4;
-  CHECK(run_load(pool, load).whole_ms.mean() > swapped.whole_ms.mean());
+  CHECK(run_load(pool, load).e2e_ms.mean() > swapped.e2e_ms.mean());
 }
 
 TEST_CASE("requests that begin alike go where their beginning is kept") {
@@ -205,7 +205,7 @@ TEST_CASE("requests that begin alike go where their beginning is kept") {
   CHECK(aware.totals.output_tokens == round.totals.output_tokens);
   // In turn every one of the 8 computes each of the prefixes that it keeps; by beginning one does.
   CHECK(aware.totals.prompt_tokens < 0.7 * round.totals.prompt_tokens);
-  CHECK(aware.first_ms.mean() < round.first_ms.mean());
+  CHECK(aware.ttft_ms.mean() < round.ttft_ms.mean());
 }
 
 TEST_CASE("prefixes that are not used make room for those that are") {
@@ -255,11 +255,11 @@ TEST_CASE("factors of measured steps move the phase they are of") {
   const RunResult plain = run_load(pool, SmallServer::load(0.1, 100));
   pool.limits.prompt_factor = 2;
   const RunResult prompts = run_load(pool, SmallServer::load(0.1, 100));
-  CHECK(prompts.first_ms.mean() == doctest::Approx(2 * plain.first_ms.mean()).epsilon(0.02));
-  CHECK(prompts.token_ms.mean() == doctest::Approx(plain.token_ms.mean()).epsilon(0.02));
+  CHECK(prompts.ttft_ms.mean() == doctest::Approx(2 * plain.ttft_ms.mean()).epsilon(0.02));
+  CHECK(prompts.tpot_ms.mean() == doctest::Approx(plain.tpot_ms.mean()).epsilon(0.02));
   pool.limits.token_factor = 2;
   const RunResult both = run_load(pool, SmallServer::load(0.1, 100));
-  CHECK(both.whole_ms.mean() == doctest::Approx(2 * plain.whole_ms.mean()).epsilon(0.02));
+  CHECK(both.e2e_ms.mean() == doctest::Approx(2 * plain.e2e_ms.mean()).epsilon(0.02));
 }
 
 TEST_CASE("new requests leave free the pages below the watermark, but for one that is alone") {
@@ -307,7 +307,7 @@ TEST_CASE("Little's law: requests in the system are rate times time in it") {
     // L from sums over steps, W from the requests' own stamps.
     const double in_system = r.totals.in_system_us * 1e-6 / r.span_s;
     const double arrivals = static_cast<double>(r.requests) / r.span_s;
-    CHECK(in_system == doctest::Approx(arrivals * r.whole_ms.mean() * 1e-3).epsilon(0.01));
+    CHECK(in_system == doctest::Approx(arrivals * r.e2e_ms.mean() * 1e-3).epsilon(0.01));
   }
 }
 
@@ -346,7 +346,7 @@ TEST_CASE("a draft that is always right gives its tokens and one more a step") {
   const RunResult drafted = run_load(pool, load);
   CHECK(plain.totals.steps == 81);  // the prompt and 80 tokens
   CHECK(drafted.totals.steps == 1 + 80 / 4);
-  CHECK(drafted.whole_ms.mean() < plain.whole_ms.mean());
+  CHECK(drafted.e2e_ms.mean() < plain.e2e_ms.mean());
   pool.limits.accepted = 0;
   CHECK(run_load(pool, load).totals.steps == 81);
 }
@@ -362,7 +362,7 @@ TEST_CASE(
   CHECK(r.totals.prompt_tokens == 0);
   CHECK(r.prefill_totals.prompt_tokens > 0);
   CHECK(r.totals.preemptions == 0);
-  CHECK(r.first_ms.mean() < r.whole_ms.mean());
+  CHECK(r.ttft_ms.mean() < r.e2e_ms.mean());
 }
 
 TEST_CASE("where requests queue, the least loaded replica answers sooner than the next in turn") {
@@ -376,8 +376,8 @@ TEST_CASE("where requests queue, the least loaded replica answers sooner than th
   const RunResult least = run_load(pool, load);
   CHECK(turns.requests == 2000);
   CHECK(least.requests == 2000);
-  CHECK(least.first_ms.mean() < turns.first_ms.mean());
-  CHECK(least.whole_ms.mean() < turns.whole_ms.mean());
+  CHECK(least.ttft_ms.mean() < turns.ttft_ms.mean());
+  CHECK(least.e2e_ms.mean() < turns.e2e_ms.mean());
 }
 
 /// Prompts that begin in one of `prefixes` ways, at a rate.
@@ -441,8 +441,8 @@ TEST_CASE("prompts that share nothing go to the least loaded, whatever a router 
   for (const Router router : {Router::Prefix, Router::PrefixAware}) {
     pool.router = router;
     const RunResult r = run_load(pool, load);
-    CHECK(r.whole_ms.mean() == least.whole_ms.mean());
-    CHECK(r.first_ms.quantile(0.99) == least.first_ms.quantile(0.99));
+    CHECK(r.e2e_ms.mean() == least.e2e_ms.mean());
+    CHECK(r.ttft_ms.quantile(0.99) == least.ttft_ms.quantile(0.99));
   }
 }
 
@@ -488,8 +488,8 @@ TEST_CASE("the same seed gives the same run; gaps have the mean asked for") {
   SmallServer server;
   const RunResult a = run_load(server.pool(), SmallServer::load(5, 200));
   const RunResult b = run_load(server.pool(), SmallServer::load(5, 200));
-  CHECK(a.whole_ms.mean() == b.whole_ms.mean());
-  CHECK(a.whole_ms.quantile(0.99) == b.whole_ms.quantile(0.99));
+  CHECK(a.e2e_ms.mean() == b.e2e_ms.mean());
+  CHECK(a.e2e_ms.quantile(0.99) == b.e2e_ms.quantile(0.99));
   for (const Arrivals arrivals : {Arrivals::Poisson, Arrivals::Bursty, Arrivals::Even}) {
     LoadOptions load = SmallServer::load(10, 20'000);
     load.arrivals = arrivals;

@@ -1,4 +1,4 @@
-#include "tools/report/answer_json.hpp"
+#include "tools/report/common_json.hpp"
 
 #include <array>
 #include <nlohmann/json.hpp>
