@@ -100,7 +100,7 @@ TEST_SUITE("hwspecs/software/input_pipeline") {
               .find("whole number") != std::string::npos);
     CHECK(pipeline_error("bytes_per_value { value: 4 ", "bytes_per_value { value: -4 ")
               .find("from 1 to 8") != std::string::npos);
-    CHECK(pipeline_error("log_sd { value: 0.35 source: \"spread\"",
+    CHECK(pipeline_error("log_sd { value: 0.35 source: \"uncertainty\"",
                          "log_sd { value: 0.35 source: \"x\"")
               .find("key of a source") != std::string::npos);
     const std::string data = text_of(embedded::data_sets(), "hwspecs/dataset/imagenet.textproto");
