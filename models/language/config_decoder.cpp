@@ -112,9 +112,9 @@ std::optional<ExpertFeedForward> experts_of(const ConfigObject& config, const De
                                             std::int64_t width, std::int64_t index,
                                             std::int64_t layers) {
   const std::string_view count = config.first_of(keys::kExperts);
-  const bool has = config.is_list(count) || config.count_or(count, 0) > 0;
-  if (!has) return std::nullopt;
   const ExpertTraits& traits = *family.experts;
+  const bool has = config.is_list(count) || config.count_or(count, 0) > 0;
+  if (!has || !traits.present.of(config)) return std::nullopt;
   const std::string_view per_token = config.first_of(keys::kExpertsPerToken);
   const std::string_view wide = config.first_of(keys::kExpertWidth);
   ExpertFeedForward experts{.experts = config.size_of_layer(count, index, layers),
@@ -136,7 +136,9 @@ std::optional<ExpertFeedForward> experts_of(const ConfigObject& config, const De
   }
   const std::string_view shared_width = config.first_of(keys::kSharedWidth);
   const std::string_view shared = config.first_of(keys::kShared);
-  if (traits.residual) {
+  if (traits.beside_dense) {
+    experts.shared_width = config.size(config.first_of(keys::kFeedForward));
+  } else if (traits.residual) {
     experts.shared_width = config.flag_or("use_residual", true) ? width : 0;
   } else if (config.has(shared_width)) {
     experts.shared_width = config.count_or(shared_width, 0);

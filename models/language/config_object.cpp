@@ -334,7 +334,7 @@ bool scales_rotation(const ConfigObject& config) {
 LanguageActivation activation_of(const ConfigObject& config, std::string_view key,
                                  std::string_view usual) {
   // xIELU is written in about as many steps as GELU by tanh (transformers, activations.py).
-  static constexpr std::array<std::pair<std::string_view, LanguageActivation>, 18> kKnown{{
+  static constexpr std::array<std::pair<std::string_view, LanguageActivation>, 19> kKnown{{
       {"silu", LanguageActivation::Silu},
       {"swish", LanguageActivation::Silu},
       {"gelu", LanguageActivation::Gelu},
@@ -344,6 +344,7 @@ LanguageActivation activation_of(const ConfigObject& config, std::string_view ke
       {"relu", LanguageActivation::Relu},
       {"relu2", LanguageActivation::SquaredRelu},
       {"swiglu", LanguageActivation::Silu},
+      {"swigluoai", LanguageActivation::Silu},
       {"quick_gelu", LanguageActivation::Silu},
       {"gelu_python", LanguageActivation::Gelu},
       {"gelu_10", LanguageActivation::Gelu},

@@ -90,8 +90,8 @@ inline constexpr std::string_view kHeads[] = {"num_attention_heads", "n_head", "
 inline constexpr std::string_view kKvHeads[] = {"num_key_value_heads", "num_kv_heads", "n_head_kv",
                                                 "multi_query_group_num", "attn_config.kv_n_heads"};
 inline constexpr std::string_view kHeadWidth[] = {"head_dim", "kv_channels", "attention_head_dim"};
-inline constexpr std::string_view kFeedForward[] = {"intermediate_size", "ffn_dim", "n_inner",
-                                                    "ffn_hidden_size"};
+inline constexpr std::string_view kFeedForward[] = {"dense_intermediate_size", "intermediate_size",
+                                                    "ffn_dim", "n_inner", "ffn_hidden_size"};
 inline constexpr std::string_view kVocabulary[] = {"padded_vocab_size", "vocab_size"};
 inline constexpr std::string_view kContext[] = {
     "max_position_embeddings", "n_positions",        "seq_length", "max_seq_len", "n_ctx",

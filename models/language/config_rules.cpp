@@ -238,4 +238,85 @@ void openelm_layer(const LayerInPlace& at) {
   at.layer.feed_forward = DenseFeedForward{.width = wide, .gated = c.flag_or("ffn_with_glu", true)};
 }
 
+/// A table of numbers per layer.
+void gemma4_inputs(const ConfigObject& config, Decoder& decoder) {
+  LanguageNetwork& network = decoder.network;
+  network.layer_input_width = config.count_or("hidden_size_per_layer_input", 0);
+  if (network.layer_input_width == 0) return;
+  network.layer_input_vocabulary = config.size_or("vocab_size_per_layer_input", network.vocabulary);
+}
+
+/// Layers that see everything have heads of their own width and number, whose keys may be the
+/// values; the last layers read the keys of earlier ones.
+void gemma4_layer(const LayerInPlace& at) {
+  const ConfigObject& c = at.config;
+  auto& attention = std::get<GroupedQueryAttention>(at.layer.mixer);
+  const bool shares = c.flag_or("attention_k_eq_v", false);
+  const std::int64_t whole_width = c.size_or("global_head_dim", 512);
+  const std::int64_t whole_heads = c.count_or("num_global_key_value_heads", 0);
+  if (attention.window == 0) {
+    attention.head_width = whole_width;
+    if (shares && whole_heads > 0) attention.kv_heads = whole_heads;
+    attention.keys_are_values = shares;
+    constexpr double kTurned = 0.25;
+    attention.rotary_width = std::llround(kTurned * static_cast<double>(whole_width));
+  }
+  const std::int64_t first = at.layers - std::min(at.layers, c.count_or("num_kv_shared_layers", 0));
+  const bool wide = c.flag_or("use_double_wide_mlp", false);
+  if (at.index < first || first == 0) return;
+  attention.borrows_keys = true;
+  auto* dense = std::get_if<DenseFeedForward>(&at.layer.feed_forward);
+  if (dense != nullptr && wide) dense->width *= 2;
+}
+
+void deepseek_v4_streams(const ConfigObject& config, Decoder& decoder) {
+  decoder.network.streams = config.size_or("hc_mult", 4);
+  // Sums, small constants and quotients of rows and columns, and what comes before.
+  decoder.network.mixing_ops = 6 * config.count_or("hc_sinkhorn_iters", 20) + 12;
+}
+
+/// layer_types in words, or compress_ratios: tokens of an entry. Without either, two layers of many
+/// tokens, then both kinds in turn.
+void deepseek_v4_layer(const LayerInPlace& at) {
+  const ConfigObject& c = at.config;
+  constexpr std::int64_t kFew = 4, kMany = 128;
+  std::int64_t rate = at.index < 2 || at.index % 2 == 0 ? kMany : kFew;
+  const std::int64_t few = c.size_or("compress_rates.compressed_sparse_attention", kFew);
+  const std::int64_t many = c.size_or("compress_rates.heavily_compressed_attention", kMany);
+  bool is_sparse = rate == kFew;
+  if (const std::string type = type_of(at); !type.empty()) {
+    is_sparse = type == "compressed_sparse_attention";
+    rate = is_sparse ? few : type == "heavily_compressed_attention" ? many : 0;
+    if (rate == 0 && type != "sliding_attention") {
+      c.fail("layer_types", "\"" + type.substr(0, 40) + "\"",
+             "sliding_attention, compressed_sparse_attention or heavily_compressed_attention");
+    }
+  } else if (c.has("compress_ratios")) {
+    const std::vector<std::int64_t> ratios = c.counts("compress_ratios");
+    if (static_cast<std::int64_t>(ratios.size()) < at.layers) {
+      c.fail("compress_ratios", fmt::format("{} layers", ratios.size()),
+             fmt::format("num_hidden_layers, {}", at.layers));
+    }
+    rate = ratios[static_cast<std::size_t>(at.index)];
+    is_sparse = rate > 0 && rate < kMany;
+  }
+  // The first layers choose experts by the token alone; they have the others' weights.
+  (void)c.count_or("num_hash_layers", 0);
+  const auto& heads = std::get<GroupedQueryAttention>(at.layer.mixer);
+  CompressedAttention attention{.heads = heads.heads,
+                                .head_width = heads.head_width,
+                                .rotary_width = c.size_or("qk_rope_head_dim", 64),
+                                .query_rank = c.size("q_lora_rank"),
+                                .output_groups = c.size("o_groups"),
+                                .output_rank = c.size("o_lora_rank"),
+                                .window = c.size_or("sliding_window", 128),
+                                .rate = rate,
+                                .overlaps = is_sparse};
+  const SparseIndexer indexer{.heads = c.size_or("index_n_heads", 64),
+                              .head_width = c.size_or("index_head_dim", 128),
+                              .top_keys = c.size_or("index_topk", 512)};
+  if (is_sparse) attention.indexer = indexer;
+  at.layer.mixer = attention;
+}
+
 }  // namespace tracecast::language

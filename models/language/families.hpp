@@ -40,6 +40,8 @@ struct ExpertTraits {
   Switch correction_bias{};
   bool scores_by_key = false;  ///< scoring_func and topk_method say the two above
   bool residual = false;       ///< a dense feed-forward as wide as the layer runs beside them
+  bool beside_dense = false;   ///< the layers' dense feed-forward does
+  Switch present = kAlways;    ///< layers have experts where the file states some
 };
 
 /// A layer while it is described: the row's own, with what the file says of layer `index`.
@@ -131,5 +133,9 @@ void falcon_h1_layer(const LayerInPlace& at);
 void kimi_linear_layer(const LayerInPlace& at);
 void minimax_layer(const LayerInPlace& at);
 void openelm_layer(const LayerInPlace& at);
+void gemma4_inputs(const ConfigObject& config, Decoder& decoder);
+void gemma4_layer(const LayerInPlace& at);
+void deepseek_v4_streams(const ConfigObject& config, Decoder& decoder);
+void deepseek_v4_layer(const LayerInPlace& at);
 
 }  // namespace tracecast::language

@@ -40,6 +40,14 @@ std::vector<ForwardKernel> row_kernels(const ServedNetwork& served, double rows)
   if (s.tensor > 1)
     out.push_back(
         {"embedding sum", ForwardCommunication{Collective::AllReduce, rows * width * kHalf}});
+  if (n.layer_input_width > 0) {
+    const double inputs = num(n.layers() * n.layer_input_width);
+    out.push_back({"layers' inputs",
+                   ForwardPass{rows * inputs, rows * inputs * kHalf, rows * inputs * kHalf, 1}, 1,
+                   2});
+    out.push_back(
+        {"tokens to layers' inputs", ForwardGemm{1, rows, inputs, width, GemmFormat::Half}});
+  }
   std::vector<double> counts(n.kinds.size(), 0.0);
   for (const std::uint32_t kind : n.order) counts[kind] += 1;
   for (std::size_t kind = 0; kind < n.kinds.size(); ++kind) {
@@ -48,6 +56,21 @@ std::vector<ForwardKernel> row_kernels(const ServedNetwork& served, double rows)
     const Layer at{served, layer, rows, counts[kind], out};
     forward_parts::add_mixer_rows(at);
     forward_parts::add_feed_forward(at);
+    if (n.layer_input_width > 0) {
+      at.gemm("gate of the layer's input", num(n.layer_input_width), width);
+      at.gemm("layer's input to layer", width, num(n.layer_input_width));
+      at.add("norm of the layer's input", ForwardNorm{rows, width, 4});
+    }
+    if (n.streams > 1) {
+      // Each half reads all streams for their weights and their mean, and writes all.
+      const double streams = num(n.streams), values = rows * width;
+      at.add("weights of streams",
+             ForwardGemm{1, rows, (2 + streams) * streams, streams * width, GemmFormat::Half}, 2);
+      at.add("streams mixed",
+             ForwardPass{streams * values, (2 * streams + 1) * values * kHalf,
+                         (streams + 1) * values * kHalf, 2 * streams},
+             2, 2);
+    }
     const bool has_mixer = !std::holds_alternative<std::monostate>(layer.mixer);
     const bool has_feed = !std::holds_alternative<std::monostate>(layer.feed_forward);
     double norms = (has_mixer ? 1.0 : 0.0) + (has_feed && is_norm_before(layer) ? 1.0 : 0.0);
@@ -129,6 +152,7 @@ std::int64_t heads_of(const LanguageMixer& mixer) {
   if (const auto* a = std::get_if<GatedDeltaNet>(&mixer)) return a->key_heads;
   if (const auto* a = std::get_if<Mamba2>(&mixer)) return a->heads;
   if (const auto* a = std::get_if<Mamba>(&mixer)) return a->inner;
+  if (const auto* a = std::get_if<CompressedAttention>(&mixer)) return a->output_groups;
   return 0;
 }
 
@@ -198,6 +222,7 @@ void add_cache(ServedCache& cache, const LanguageMixer& mixer, const ServedNetwo
   const double element = served.formats.fp8_cache ? 1 : kHalf;
   const double tensor = num(served.sharing.tensor);
   if (const auto* a = std::get_if<GroupedQueryAttention>(&mixer)) {
+    if (a->borrows_keys) return;
     const double heads = std::ceil(num(a->kv_heads) / tensor);
     const Bytes token(2 * heads * num(a->head_width) * element);
     if (a->window > 0) {
@@ -209,6 +234,12 @@ void add_cache(ServedCache& cache, const LanguageMixer& mixer, const ServedNetwo
   } else if (const auto* l = std::get_if<LatentAttention>(&mixer)) {
     cache.token += Bytes(num(l->kv_rank + l->rope_width) * element);  // every rank holds it
     if (l->indexer) cache.token += Bytes(num(l->indexer->head_width));
+  } else if (const auto* c = std::get_if<CompressedAttention>(&mixer)) {
+    const double head = num(c->head_width) * element;  // every rank holds it
+    cache.window_token += Bytes(head);
+    cache.window = std::max(cache.window, c->window);
+    if (c->rate > 0) cache.token += Bytes(head / num(c->rate));
+    if (c->indexer) cache.token += Bytes(num(c->indexer->head_width) / num(c->rate));
   } else if (const auto* g = std::get_if<GatedDeltaNet>(&mixer)) {
     const double before = num(std::max<std::int64_t>(g->convolution - 1, 0));
     cache.sequence += Bytes((num(g->value_heads * g->key_width * g->value_width) * 4 +

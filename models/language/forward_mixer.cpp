@@ -18,7 +18,8 @@ void add_rows(const Layer& at, const GroupedQueryAttention& a) {
   const double heads = num(a.heads) / at.tensor(), width = num(a.head_width);
   const double kv = std::ceil(num(a.kv_heads) / at.tensor());
   const double model = num(at.served.network.width);
-  at.gemm("queries, keys, values", (heads * (a.output_gate ? 2 : 1) + 2 * kv) * width, model);
+  const double kept = a.borrows_keys ? 0 : a.keys_are_values ? 1 : 2;
+  at.gemm("queries, keys, values", (heads * (a.output_gate ? 2 : 1) + kept * kv) * width, model);
   if (a.head_norm != HeadNorm::None)
     at.add("norm of heads", ForwardNorm{at.rows * (heads + kv), width, 2}, 1, 2);
   if (a.output_gate) {
@@ -47,6 +48,29 @@ void add_rows(const Layer& at, const LatentAttention& a) {
     at.gemm("indexer keys", num(i.head_width + i.heads), model);
   }
   at.gemm("heads to layer", model, heads * num(a.value_width));
+}
+
+void add_rows(const Layer& at, const CompressedAttention& a) {
+  const double heads = num(a.heads) / at.tensor(), model = num(at.served.network.width);
+  const double rank = num(a.query_rank), groups = num(a.output_groups) / at.tensor();
+  at.gemm("query and keys", rank + num(a.head_width), model);
+  at.add("norms of ranks", ForwardNorm{at.rows, rank + num(a.head_width), 2}, 1, 2);
+  at.gemm("queries", heads * num(a.head_width), rank);
+  at.add("norm of heads", ForwardNorm{at.rows * heads, num(a.head_width), 2});
+  if (a.rate > 0) {
+    at.gemm("tokens to entries", 2 * num(a.entry_width() + a.index_width()), model);
+    const double values = at.rows * num(a.entry_width() + a.index_width());
+    at.add("entries", ForwardPass{values, 2 * values * kHalf, values * kHalf / num(a.rate), 4}, 1,
+           3);
+  }
+  if (a.indexer) {
+    at.gemm("indexer", num(a.indexer->heads * a.indexer->head_width), rank);
+    at.gemm("indexer's weights", num(a.indexer->heads), model);
+  }
+  at.add("heads to groups",
+         ForwardGemm{groups, at.rows, num(a.output_rank), heads * num(a.head_width) / groups,
+                     at.served.formats.gemms});
+  at.gemm("groups to layer", model, groups * num(a.output_rank));
 }
 
 /// Recurrent layers: GEMMs, and the state read and written by a kernel that no cost model knows.
@@ -149,6 +173,42 @@ void add_prefill(const Layer& at, const LatentAttention& a, const PrefillShape& 
   at.add("attention of prompts", work, 1, 4);
 }
 
+/// Keys that are values are read once, as latents are.
+void add_prefill(const Layer& at, const CompressedAttention& a, const PrefillShape& s) {
+  PrefillWork work;
+  work.batch = s.sequences;
+  work.tokens = s.tokens;
+  work.keys = s.keys;
+  work.causal = s.keys == 0;
+  work.heads = num(a.heads) / at.tensor();
+  work.kv_heads = 1;
+  work.key_width = work.value_width = num(a.head_width);
+  // On average half of the tokens stand before a query.
+  const double seen = work.causal ? s.tokens / 2 : s.keys;
+  const double read = num(a.window) + a.entries(seen);
+  if (work.causal) {
+    work.window = read < s.tokens ? read : 0;
+  } else {
+    work.keys = std::min(work.keys, read);
+  }
+  work.engine = at.served.engine;
+  at.add("attention of prompts", work, 1, 4);
+}
+
+void add_decode(const Layer& at, const CompressedAttention& a, const DecodeShape& s) {
+  DecodeWork work;
+  work.batch = s.sequences;
+  work.keys = std::min(s.keys, num(a.window)) + a.entries(s.keys);
+  work.heads = num(a.heads) / at.tensor();
+  work.kv_heads = 1;
+  work.width = work.key_values = num(a.head_width);
+  work.gemms = 2 * work.width;
+  work.latent = true;
+  work.fp8_cache = at.served.formats.fp8_cache;
+  work.engine = at.served.engine;
+  at.add("attention of one token", work, 1, 4);
+}
+
 void add_decode(const Layer& at, const GroupedQueryAttention& a, const DecodeShape& s) {
   DecodeWork work;
   work.batch = s.sequences;
@@ -206,6 +266,7 @@ std::vector<ForwardKernel> prefill_kernels(const ServedNetwork& served, const Pr
     for (const LanguageMixer* mixer : {&layer.mixer, &layer.beside}) {
       if (const auto* a = std::get_if<GroupedQueryAttention>(mixer)) add_prefill(at, *a, shape);
       if (const auto* a = std::get_if<LatentAttention>(mixer)) add_prefill(at, *a, shape);
+      if (const auto* a = std::get_if<CompressedAttention>(mixer)) add_prefill(at, *a, shape);
     }
     const double state =
         state_bytes(layer.mixer, at.tensor()) + state_bytes(layer.beside, at.tensor());
@@ -230,6 +291,7 @@ std::vector<ForwardKernel> decode_kernels(const ServedNetwork& served, const Dec
     for (const LanguageMixer* mixer : {&layer.mixer, &layer.beside}) {
       if (const auto* a = std::get_if<GroupedQueryAttention>(mixer)) add_decode(at, *a, shape);
       if (const auto* a = std::get_if<LatentAttention>(mixer)) add_decode(at, *a, shape);
+      if (const auto* a = std::get_if<CompressedAttention>(mixer)) add_decode(at, *a, shape);
     }
     const double state =
         (state_bytes(layer.mixer, at.tensor()) + state_bytes(layer.beside, at.tensor())) *

@@ -102,7 +102,8 @@ TensorId fed(const GraphParts& parts, const std::string& name, TensorId x,
 
 std::string_view mixer_name(const LanguageMixer& mixer) {
   const bool is_attention = std::holds_alternative<GroupedQueryAttention>(mixer) ||
-                            std::holds_alternative<LatentAttention>(mixer);
+                            std::holds_alternative<LatentAttention>(mixer) ||
+                            std::holds_alternative<CompressedAttention>(mixer);
   return is_attention ? ".self_attn" : ".mixer";
 }
 
@@ -128,9 +129,40 @@ TensorId parallel_layer(const GraphParts& parts, const std::string& name, Tensor
   return b.add(name + ".residual", both, x);
 }
 
+/// Both halves read a mean of the residual streams.
+TensorId layer_of_streams(const GraphParts& parts, const std::string& name, TensorId x,
+                          const LanguageLayer& layer) {
+  if (layer.mixer.index() != 0) {
+    const StreamWeights in = stream_weights(parts, name + ".attn_hc", x);
+    const TensorId read = norm(parts, name + ".input_layernorm", in.mean);
+    x = joined_streams(parts, name + ".attn_hc", x, mixed(parts, name, read, layer), in.weights);
+  }
+  if (layer.feed_forward.index() != 0) {
+    const StreamWeights in = stream_weights(parts, name + ".ffn_hc", x);
+    const TensorId read = norm(parts, name + ".post_attention_layernorm", in.mean);
+    x = joined_streams(parts, name + ".ffn_hc", x, fed(parts, name, read, layer.feed_forward),
+                       in.weights);
+  }
+  return x;
+}
+
+/// The layer's own input through a gate, added to its result. Source: transformers 5,
+/// modeling_gemma4.py.
+TensorId with_layer_input(const GraphParts& parts, const std::string& name, TensorId x) {
+  GraphBuilder& b = parts.b;
+  const Shape all = b.shape(*parts.layer_inputs);
+  TensorId input = b.slice(name + ".layer_input", *parts.layer_inputs, {all[0], all[1], 1, all[3]});
+  input = b.reshape(name + ".layer_input.view", input, {all[0], all[1], all[3]});
+  TensorId y = b.linear_layer(name + ".per_layer_input_gate", x, all[3], false);
+  y = b.mul(name + ".per_layer_mul", activate(parts, name + ".per_layer", y), input);
+  y = b.linear_layer(name + ".per_layer_projection", y, parts.network.width, false);
+  return b.add(name + ".add_layer_input", x, norm(parts, name + ".post_per_layer_input_norm", y));
+}
+
 TensorId layer_of(const GraphParts& parts, const std::string& name, TensorId x,
                   const LanguageLayer& layer) {
   if (layer.parallel) return parallel_layer(parts, name, x, layer);
+  if (parts.network.streams > 1) return layer_of_streams(parts, name, x, layer);
   GraphBuilder& b = parts.b;
   if (layer.mixer.index() != 0) {
     TensorId y = layer.norms_before ? norm(parts, name + ".input_layernorm", x) : x;
@@ -144,6 +176,7 @@ TensorId layer_of(const GraphParts& parts, const std::string& name, TensorId x,
     if (layer.norms_after) y = norm(parts, name + ".after_feedforward_layernorm", y);
     x = b.add(name + ".add_mlp", x, y);
   }
+  if (parts.layer_inputs) x = with_layer_input(parts, name, x);
   return x;
 }
 
@@ -166,6 +199,8 @@ void add_tables(GraphParts& parts) {
       add_rotary(parts, a->rotary_width);
     } else if (const auto* l = std::get_if<LatentAttention>(&layer.mixer)) {
       add_rotary(parts, l->rope_width);
+    } else if (const auto* c = std::get_if<CompressedAttention>(&layer.mixer)) {
+      add_rotary(parts, c->rotary_width);
     }
   }
   std::int64_t heads = 0;
@@ -193,6 +228,20 @@ TensorId embed(GraphBuilder& b, const LanguageNetwork& network, TensorId ids, Te
   return x;
 }
 
+/// Rows of the layers' own table and a projection of the tokens, together.
+TensorId layer_inputs(const GraphParts& parts, TensorId ids, TensorId x) {
+  GraphBuilder& b = parts.b;
+  const LanguageNetwork& n = parts.network;
+  const std::int64_t all = n.layers() * n.layer_input_width;
+  const Shape shape{b.shape(x)[0], b.shape(x)[1], n.layers(), n.layer_input_width};
+  TensorId rows = b.embedding_layer("embed_tokens_per_layer", ids, n.layer_input_vocabulary, all);
+  rows = b.reshape("embed_tokens_per_layer.view", rows, shape);
+  TensorId projected = b.linear_layer("per_layer_model_projection", x, all, false);
+  projected = b.reshape("per_layer_model_projection.view", projected, shape);
+  projected = norm(parts, "per_layer_projection_norm", projected);
+  return b.add("per_layer_inputs", rows, projected);
+}
+
 }  // namespace
 }  // namespace language
 
@@ -218,9 +267,18 @@ NetworkGraph language_graph(const LanguageNetwork& network, const LanguageGraphS
                              .casts_as_written = sizes.casts_as_written};
   language::add_tables(parts);
   if (network.embedding_norm) x = norm(parts, "embed_norm", x);
+  if (network.layer_input_width > 0) parts.layer_inputs = language::layer_inputs(parts, ids, x);
+  if (network.streams > 1) {
+    x = b.append({.name = "streams",
+                  .kind = OpKind::Gather,
+                  .attributes = ElementwiseAttributes{.name = "expand"},
+                  .inputs = {x}},
+                 {sizes.batch, sizes.tokens, network.streams * network.width});
+  }
   for (std::size_t i = 0; i < network.order.size(); ++i) {
     x = language::layer_of(parts, "layers." + std::to_string(i), x, network.layer(i));
   }
+  if (network.streams > 1) x = language::last_stream(parts, x);
   if (network.last_norm) x = norm(parts, "norm", x);
   if (network.words_width() != network.width) {
     x = b.linear_layer("project_out", x, network.words_width(), false);

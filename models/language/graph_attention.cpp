@@ -113,8 +113,11 @@ QueriesKeysValues by_three_gemms(const GraphParts& parts, const std::string& nam
   const Heads heads{a.heads, a.head_width}, shared{a.kv_heads, a.head_width};
   const bool bias = a.input_biases;
   TensorId query = b.linear_layer(name + ".q_proj", x, a.output_gate ? 2 * queries : queries, bias);
-  const TensorId key = b.linear_layer(name + ".k_proj", x, others, bias);
-  const TensorId value = b.linear_layer(name + ".v_proj", x, others, bias);
+  std::optional<TensorId> key, value;
+  if (!a.borrows_keys) {
+    key = b.linear_layer(name + ".k_proj", x, others, bias);
+    value = a.keys_are_values ? key : b.linear_layer(name + ".v_proj", x, others, bias);
+  }
   std::optional<TensorId> gate;
   if (a.output_gate) {
     const Shape half{b.shape(x)[0], b.shape(x)[1], queries};
@@ -125,12 +128,16 @@ QueriesKeysValues by_three_gemms(const GraphParts& parts, const std::string& nam
   }
   const TensorId turned =
       placed(parts, name + ".q_proj", normed_heads(parts, name + ".q_proj", query, heads, a), a);
+  if (a.borrows_keys) {
+    const auto& [made_key, made_value] = parts.made_keys.at(a.window > 0);
+    return {.query = turned, .key = made_key, .value = made_value, .gate = gate};
+  }
   const TensorId turned_key =
-      placed(parts, name + ".k_proj", normed_heads(parts, name + ".k_proj", key, shared, a), a);
-  return {.query = turned,
-          .key = turned_key,
-          .value = heads_of(parts, name + ".v_proj", value, shared, is_fused(parts, a.sinks)),
-          .gate = gate};
+      placed(parts, name + ".k_proj", normed_heads(parts, name + ".k_proj", *key, shared, a), a);
+  const TensorId values =
+      heads_of(parts, name + ".v_proj", *value, shared, is_fused(parts, a.sinks));
+  parts.made_keys.insert_or_assign(a.window > 0, std::pair{turned_key, values});
+  return {.query = turned, .key = turned_key, .value = values, .gate = gate};
 }
 
 /// A score that no value belongs to stands beside each row while it is normalised.

@@ -25,6 +25,9 @@ struct GraphParts {
   /// That mask, made where none has needed it yet.
   [[nodiscard]] TensorId mask(std::int64_t window, bool is_chunk) const;
   std::optional<TensorId> alibi{};
+  /// Keys and values of the last layer that made its own; by whether it sees a window.
+  mutable std::map<bool, std::pair<TensorId, TensorId>> made_keys{};
+  std::optional<TensorId> layer_inputs{};  ///< batch x tokens x layers x layer_input_width
 };
 
 /// The network's norm over the last dimension; `learned`: with a weight.
@@ -50,6 +53,21 @@ struct GraphParts {
                            const Mamba2& mamba);
 [[nodiscard]] TensorId mix(const GraphParts& parts, const std::string& name, TensorId x,
                            const Mamba& mamba);
+[[nodiscard]] TensorId mix(const GraphParts& parts, const std::string& name, TensorId x,
+                           const CompressedAttention& attention);
+
+/// Of residual streams side by side, batch x tokens x (streams * width): how they are mixed, and
+/// their mean by these weights.
+struct StreamWeights {
+  TensorId weights, mean;
+};
+[[nodiscard]] StreamWeights stream_weights(const GraphParts& parts, const std::string& name,
+                                           TensorId streams);
+/// The streams, mixed, and a result added to each.
+[[nodiscard]] TensorId joined_streams(const GraphParts& parts, const std::string& name,
+                                      TensorId streams, TensorId y, TensorId weights);
+/// Their mean behind the last layer.
+[[nodiscard]] TensorId last_stream(const GraphParts& parts, TensorId streams);
 
 [[nodiscard]] TensorId feed_forward(const GraphParts& parts, const std::string& name, TensorId x,
                                     const DenseFeedForward& dense);

@@ -21,6 +21,7 @@ std::string_view name_of(const LanguageMixer& mixer) {
   }
   if (std::holds_alternative<Mamba2>(mixer)) return "a Mamba 2 layer";
   if (std::holds_alternative<Mamba>(mixer)) return "a Mamba layer";
+  if (std::holds_alternative<CompressedAttention>(mixer)) return "compressed attention";
   return "a layer without attention";
 }
 
@@ -53,6 +54,8 @@ class Heads {
     leave_out(result_, a.sinks, "sinks of attention");
     const bool by_head = a.head_norm == HeadNorm::PerHead && a.head_norm_learned;
     leave_out(result_, a.head_norm != HeadNorm::None && !by_head, "norms of queries and keys");
+    leave_out(result_, a.borrows_keys || a.keys_are_values,
+              "keys that layers share or that are values");
     leave_out(result_, a.output_gate, "gates of attention's results");
     all_biases_ = all_biases_ && a.input_biases && a.output_bias;
     some_biases_ = some_biases_ || a.input_biases || a.output_bias;
@@ -143,6 +146,7 @@ ShardableNetwork shardable(const LanguageNetwork& network, std::string_view wher
   }
   all_biases = all_biases && heads.all_biases();
   leave_out(result, (some_biases || heads.some_biases()) && !all_biases, "biases of GEMMs");
+  leave_out(result, network.layer_input_width > 0, "inputs of single layers");
   leave_out(result, network.prediction_layers > 0, "layers that predict further tokens");
   result.layout = {.layers = static_cast<int>(network.layers()),
                    .width = network.width,

@@ -26,16 +26,45 @@ MixerParameters of(const LanguageNetwork&, const std::monostate&) { return {}; }
 MixerParameters of(const LanguageNetwork& network, const GroupedQueryAttention& a) {
   const double width = num(network.width), queries = num(a.heads * a.head_width),
                others = num(a.kv_heads * a.head_width);
-  const double given = queries * (a.output_gate ? 2.0 : 1.0) + 2 * others;
+  const double kept = a.borrows_keys ? 0.0 : a.keys_are_values ? 1.0 : 2.0;
+  const double given = queries * (a.output_gate ? 2.0 : 1.0) + kept * others;
   MixerParameters result{.weights = width * given + queries * width};
   if (a.input_biases) result.weights += given;
   if (a.output_bias) result.weights += width;
   if (a.sinks) result.weights += num(a.heads);
   if (!a.head_norm_learned) return result;
   const double factor = network.norm_biases ? 2.0 : 1.0;
-  if (a.head_norm == HeadNorm::PerHead) result.norms = factor * 2 * num(a.head_width);
-  if (a.head_norm == HeadNorm::OverAllHeads) result.norms = factor * (queries + others);
+  const double keys = a.borrows_keys ? 0.0 : 1.0;
+  if (a.head_norm == HeadNorm::PerHead) result.norms = factor * (1 + keys) * num(a.head_width);
+  if (a.head_norm == HeadNorm::OverAllHeads) result.norms = factor * (queries + keys * others);
   return result;
+}
+
+MixerParameters of(const LanguageNetwork& network, const CompressedAttention& a) {
+  const double width = num(network.width), rank = num(a.query_rank), head = num(a.head_width);
+  const double queries = num(a.heads) * head, results = num(a.output_groups * a.output_rank);
+  MixerParameters result{.weights = width * rank + rank * queries + width * head +
+                                    queries * num(a.output_rank) + results * width + num(a.heads),
+                         .norms = rank + head};
+  if (a.rate == 0) return result;
+  const auto compressed = [&](std::int64_t wide, std::int64_t kept) {
+    result.weights += 2 * width * num(wide) + num(a.rate * wide);
+    result.norms += num(kept);
+  };
+  compressed(a.entry_width(), a.head_width);
+  if (a.indexer) {
+    compressed(a.index_width(), a.indexer->head_width);
+    result.weights +=
+        rank * num(a.indexer->heads * a.indexer->head_width) + width * num(a.indexer->heads);
+  }
+  return result;
+}
+
+/// Of one half of a layer: what mixes the streams, by their values, a constant and three scales.
+double stream_weights(const LanguageNetwork& network) {
+  if (network.streams <= 1) return 0;
+  const double n = num(network.streams), mixed = (2 + n) * n;
+  return mixed * n * num(network.width) + mixed + 3;
 }
 
 MixerParameters of(const LanguageNetwork& network, const LatentAttention& a) {
@@ -166,6 +195,24 @@ struct MixerCheck {
               "at least the turned part");
     }
   }
+  void operator()(const CompressedAttention& a) const {
+    check_sizes(where, "compressed attention's heads, ranks, groups and window",
+                {a.heads, a.head_width, a.heads * a.head_width, a.query_rank, a.output_groups,
+                 a.output_rank, a.output_groups * a.output_rank, a.window, a.rate + 1});
+    must_be(a.heads % a.output_groups == 0, where,
+            fmt::format("{} heads in {} groups", a.heads, a.output_groups), "a multiple");
+    must_be(a.rotary_width >= 0 && a.rotary_width <= a.head_width, where,
+            fmt::format("rotary width {} of heads {} wide", a.rotary_width, a.head_width),
+            "at most the head's width");
+    if (!a.indexer) return;
+    check_sizes(where, "indexer's heads and keys",
+                {a.indexer->heads, a.indexer->head_width, a.indexer->top_keys,
+                 a.indexer->heads * a.indexer->head_width});
+    must_be(a.indexer->head_width >= a.rotary_width, where,
+            fmt::format("indexer's heads {} wide, {} of them turned", a.indexer->head_width,
+                        a.rotary_width),
+            "at least the turned part");
+  }
   void operator()(const GatedDeltaNet& g) const {
     check_sizes(where, "gated delta net's heads and widths",
                 {g.key_heads, g.value_heads, g.key_width, g.value_width, g.convolution + 1,
@@ -207,6 +254,26 @@ struct FeedForwardCheck {
 
 WeightBits WeightBits::all(double bits) { return {bits, bits, bits, bits, bits, bits, bits}; }
 
+namespace {
+
+/// Layers that read the keys of another have one before them that made such keys.
+void check_borrowed_keys(const LanguageNetwork& network, std::string_view where) {
+  const GroupedQueryAttention* made[2] = {};  // without a window, with one
+  for (const std::uint32_t kind : network.order) {
+    const auto* a = std::get_if<GroupedQueryAttention>(&network.kinds[kind].mixer);
+    if (a == nullptr) continue;
+    const GroupedQueryAttention*& last = made[a->window > 0 ? 1 : 0];
+    if (!a->borrows_keys) {
+      last = a;
+      continue;
+    }
+    must_be(last != nullptr && last->kv_heads == a->kv_heads && last->head_width == a->head_width,
+            where, "a layer that reads the keys of another", "a layer alike before it");
+  }
+}
+
+}  // namespace
+
 void check(const LanguageNetwork& network, std::string_view where) {
   check_sizes(where, "width", {network.width, network.words_width()});
   must_be(network.vocabulary >= 1 && network.vocabulary <= kMostVocabulary, where,
@@ -220,6 +287,12 @@ void check(const LanguageNetwork& network, std::string_view where) {
                   : network.position_rows == 0,
           where, fmt::format("{} rows of positions", network.position_rows),
           learned ? "1 to 16777216" : "none: positions are not learned");
+  check_sizes(where, "residual streams", {network.streams});
+  must_be(network.streams <= 64, where, fmt::format("{} residual streams", network.streams),
+          "1 to 64");
+  check_sizes(where, "numbers per token and layer", {network.layer_input_width + 1});
+  must_be(network.layer_input_vocabulary >= 0 && network.layer_input_vocabulary <= kMostVocabulary,
+          where, fmt::format("{} rows per layer", network.layer_input_vocabulary), "0 to 16777216");
   for (const std::uint32_t kind : network.order) {
     TRACECAST_CHECK(kind < network.kinds.size(), "every layer has a kind");
   }
@@ -231,6 +304,7 @@ void check(const LanguageNetwork& network, std::string_view where) {
     must_be(layer.mixer.index() + layer.feed_forward.index() > 0, where, "an empty layer",
             "attention, a recurrent layer or a feed-forward");
   }
+  check_borrowed_keys(network, where);
   // A graph has ops of each expert that runs by itself.
   constexpr std::int64_t kMostLoops = 1 << 15;
   std::int64_t loops = 0;
@@ -255,10 +329,17 @@ ParameterShares layer_parameters(const LanguageNetwork& network, const LanguageL
       std::visit([&](const auto& m) { return of(network, m); }, layer.mixer);
   const MixerParameters beside =
       std::visit([&](const auto& m) { return of(network, m); }, layer.beside);
-  ParameterShares result{
-      .mixers = mixer.weights + beside.weights,
-      .norms = mixer.norms + beside.norms + wide_norms(layer) * norm(network, network.width)};
+  const double halves =
+      (layer.mixer.index() != 0 ? 1 : 0) + (layer.feed_forward.index() != 0 ? 1 : 0);
+  ParameterShares result{.mixers = mixer.weights + beside.weights,
+                         .norms = mixer.norms + beside.norms +
+                                  wide_norms(layer) * norm(network, network.width) +
+                                  halves * stream_weights(network)};
   const double width = num(network.width);
+  if (network.layer_input_width > 0) {
+    result.mixers += 2 * width * num(network.layer_input_width);
+    result.norms += norm(network, network.width);
+  }
   if (const auto* dense = std::get_if<DenseFeedForward>(&layer.feed_forward)) {
     result.feed_forward =
         feed_forward_weights(width, num(dense->width), dense->gated, dense->biases);
@@ -287,6 +368,12 @@ ParameterShares parameters(const LanguageNetwork& network) {
   }
   if (network.embedding_norm) sum.norms += norm(network, network.width);
   if (network.last_norm) sum.norms += norm(network, network.width);
+  if (const double n = num(network.streams); n > 1) sum.norms += n * n * num(network.width) + n + 1;
+  if (network.layer_input_width > 0) {
+    sum.embedding += network.layer_input_table();
+    sum.mixers += num(network.width) * num(network.layers() * network.layer_input_width);
+    sum.norms += norm(network, network.layer_input_width);
+  }
   std::vector<double> count(network.kinds.size());
   for (const std::uint32_t kind : network.order) ++count[kind];
   for (std::size_t kind = 0; kind < count.size(); ++kind) {
@@ -312,7 +399,8 @@ ParameterShares prediction_parameters(const LanguageNetwork& network) {
 
 double active_parameters(const LanguageNetwork& network) {
   const ParameterShares all = parameters(network);
-  double sum = all.total() - all.experts - (network.tied ? 0.0 : all.embedding);
+  double sum =
+      all.total() - all.experts - (network.tied ? network.layer_input_table() : all.embedding);
   for (const std::uint32_t kind : network.order) {
     const LanguageLayer& layer = network.kinds[kind];
     const auto* e = std::get_if<ExpertFeedForward>(&layer.feed_forward);
@@ -333,12 +421,18 @@ namespace {
 
 void add_state(SequenceState& state, const LanguageMixer& mixer) {
   if (const auto* a = std::get_if<GroupedQueryAttention>(&mixer)) {
+    if (a->borrows_keys) return;
     const double kept = 2 * num(a->kv_heads) * num(a->head_width);
     (a->window > 0 ? state.windowed : state.growing) += kept;
     state.window = std::max(state.window, a->window);
   } else if (const auto* l = std::get_if<LatentAttention>(&mixer)) {
     state.growing += num(l->kv_rank + l->rope_width);
     if (l->indexer) state.indices += num(l->indexer->head_width);
+  } else if (const auto* c = std::get_if<CompressedAttention>(&mixer)) {
+    state.windowed += num(c->head_width);
+    state.window = std::max(state.window, c->window);
+    if (c->rate > 0) state.growing += num(c->head_width) / num(c->rate);
+    if (c->indexer) state.indices += num(c->indexer->head_width) / num(c->rate);
   } else if (const auto* g = std::get_if<GatedDeltaNet>(&mixer)) {
     state.fixed += num(g->value_heads) * num(g->key_width) * num(g->value_width) +
                    num(g->channels()) * num(std::max<std::int64_t>(g->convolution - 1, 0));

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -42,7 +43,10 @@ struct GroupedQueryAttention {
   HeadNorm head_norm{};
   bool head_norm_learned = true;  ///< norms of heads have a weight
   bool sinks = false;             ///< one learned score per head that no value belongs to
-  bool output_gate = false;       ///< results times a sigmoid that the queries' GEMM gives besides
+  bool keys_are_values = false;   ///< one projection gives both (Gemma 4)
+  bool borrows_keys =
+      false;  ///< keys and values are those of the last layer alike that made its own
+  bool output_gate = false;  ///< results times a sigmoid that the queries' GEMM gives besides
   friend bool operator==(const GroupedQueryAttention&, const GroupedQueryAttention&) = default;
 };
 
@@ -97,6 +101,31 @@ struct Mamba2 {
   friend bool operator==(const Mamba2&, const Mamba2&) = default;
 };
 
+/// Attention of many heads of queries to one head of keys, which are the values, too: those of a
+/// window, and entries that stand for `rate` tokens each. Queries by two projections, results by
+/// groups of heads (DeepSeek-V4).
+struct CompressedAttention {
+  std::int64_t heads = 1, head_width = 1, rotary_width = 0;
+  std::int64_t query_rank = 1;
+  std::int64_t output_groups = 1, output_rank = 1;
+  std::int64_t window = 1;
+  std::int64_t rate = 0;  ///< 0: the window alone
+  bool overlaps = false;  ///< an entry reads the tokens of two: projections twice as wide
+  std::optional<SparseIndexer> indexer{};  ///< of entries, which it compresses by itself
+  /// Channels that a token gives to its entry; of the indexer's entries.
+  [[nodiscard]] std::int64_t entry_width() const { return overlaps ? 2 * head_width : head_width; }
+  [[nodiscard]] std::int64_t index_width() const {
+    return indexer ? (overlaps ? 2 : 1) * indexer->head_width : 0;
+  }
+  /// Entries that a query reads, of `tokens` before it.
+  [[nodiscard]] double entries(double tokens) const {
+    if (rate == 0) return 0;
+    const double all = tokens / static_cast<double>(rate);
+    return indexer ? std::min(all, static_cast<double>(indexer->top_keys)) : all;
+  }
+  friend bool operator==(const CompressedAttention&, const CompressedAttention&) = default;
+};
+
 /// Selective state space layer (Gu and Dao, arXiv 2312.00752): each of `inner` channels has a state
 /// of its own, and a step width that two projections of rank `step_rank` give.
 struct Mamba {
@@ -108,7 +137,7 @@ struct Mamba {
 
 /// What mixes the tokens of a layer; monostate: nothing.
 using LanguageMixer = std::variant<std::monostate, GroupedQueryAttention, LatentAttention,
-                                   GatedDeltaNet, Mamba2, Mamba>;
+                                   GatedDeltaNet, Mamba2, Mamba, CompressedAttention>;
 
 enum class LanguageActivation {
   Silu,
@@ -194,6 +223,13 @@ struct LanguageNetwork {
   bool norm_learned = true;     ///< norms have a weight
   bool embedding_norm = false;  ///< words are normalised before the first layer
   bool last_norm = true;
+  /// Residual streams; each half of a layer reads a mean of them by learned weights and is added to
+  /// all, which are mixed (hyper-connections: arXiv 2409.19606). 1: an ordinary residual. Small ops
+  /// that one mixing takes.
+  std::int64_t streams = 1, mixing_ops = 0;
+  /// Numbers per token and layer from a table of their own, which a gate joins to each layer's
+  /// result (Gemma 4); 0: none.
+  std::int64_t layer_input_width = 0, layer_input_vocabulary = 0;
   LanguageActivation activation = LanguageActivation::Silu;
   std::vector<LanguageLayer> kinds{};  ///< distinct layers
   std::vector<std::uint32_t> order{};  ///< kind of every layer, first to last
@@ -210,6 +246,11 @@ struct LanguageNetwork {
 
   [[nodiscard]] std::int64_t layers() const { return static_cast<std::int64_t>(order.size()); }
   [[nodiscard]] const LanguageLayer& layer(std::size_t i) const { return kinds[order[i]]; }
+  /// Elements of that table.
+  [[nodiscard]] double layer_input_table() const {
+    return static_cast<double>(layer_input_vocabulary) *
+           static_cast<double>(layers() * layer_input_width);
+  }
   [[nodiscard]] std::int64_t words_width() const {
     return embedding_width > 0 ? embedding_width : width;
   }

@@ -224,6 +224,9 @@ TEST_CASE("every family's file gives its published parameters") {
       {"granite4_h_micro", 3.19e9, 0.005},
       {"glm_4_32b", 32.5664e9, 0.005},
       {"glm_4.6", 357e9, 0.005, false, true},
+      {"gemma4_31b", 30.7e9, 0.005},
+      {"gemma4_26b_a4b", 25.2e9, 0.005},
+      {"deepseek_v4_flash", 284e9, 0.005},
       {"deepseek_v3.2", 671e9, 0.005},
       {"kimi_linear_48b", 49.1e9, 0.005},
       {"minimax_text_01", 456e9, 0.005},
@@ -356,6 +359,27 @@ TEST_CASE("rules of single families place mixers, windows, turned heads and expe
   // Baichuan 2: the larger has linear positions.
   CHECK(network_of("baichuan2_7b").positions == LanguagePositions::Rotary);
   CHECK(network_of("baichuan2_13b").positions == LanguagePositions::Alibi);
+  // Gemma 4: layers that see everything have heads twice as wide, whose keys are the values; the
+  // last 20 layers of 35 of E2B read earlier keys with feed-forwards twice as wide. Its card
+  // counts 2.3 G without the layers' own table.
+  const LanguageNetwork gemma = network_of("gemma4_31b"), small = network_of("gemma4_e2b");
+  CHECK(attention(gemma, 4).head_width == 256);
+  CHECK(attention(gemma, 5).head_width == 512);
+  CHECK(attention(gemma, 5).keys_are_values);
+  CHECK(!attention(small, 14).borrows_keys);
+  CHECK(attention(small, 15).borrows_keys);
+  CHECK(std::get<DenseFeedForward>(small.layer(15).feed_forward).width == 2 * 6144);
+  CHECK(parameters(small).total() - small.layer_input_table() ==
+        doctest::Approx(2.3e9).epsilon(0.01));
+  // DeepSeek-V4: windows alone, then entries of 4 tokens chosen and of 128 in turn.
+  const LanguageNetwork fourth = network_of("deepseek_v4_flash");
+  const auto rate = [&](std::size_t i) {
+    return std::get<CompressedAttention>(fourth.layer(i).mixer).rate;
+  };
+  CHECK(rate(0) == 0);
+  CHECK(rate(2) == 4);
+  CHECK(rate(3) == 128);
+  CHECK(fourth.streams == 4);
   // Sizes layer by layer: 0.5 times 2048 is four times 256; 0.63 times is five.
   CHECK(std::get<DenseFeedForward>(network_of("openelm_1.1b").layer(0).feed_forward).width == 1024);
   CHECK(std::get<DenseFeedForward>(network_of("openelm_1.1b").layer(1).feed_forward).width == 1280);
@@ -374,6 +398,13 @@ TEST_CASE("what a sequence leaves in memory follows the layers") {
   // Ten layers of eight heads, seventy with 64 states of 128 x 128.
   CHECK(state_of("minimax_text_01").growing == 10 * 2 * 8 * 128.);
   CHECK(state_of("minimax_text_01").fixed == 70 * 64 * 128. * 128);
+  // Fifteen of 35 layers have keys of their own: three of one head of 512, twelve of one of 256
+  // with a window.
+  CHECK(state_of("gemma4_e2b").growing == 3 * 2 * 512.);
+  CHECK(state_of("gemma4_e2b").windowed == 12 * 2 * 256.);
+  // 43 layers with 128 keys that are values; one entry of 512 for 4 tokens in 21, for 128 in 20.
+  CHECK(state_of("deepseek_v4_flash").windowed == 43 * 512.);
+  CHECK(state_of("deepseek_v4_flash").growing == 21 * 512 / 4. + 20 * 512 / 128.);
   // Both in each of 36 layers.
   CHECK(state_of("falcon_h1_0.5b").growing == 36 * 2 * 2 * 64.);
   CHECK(state_of("falcon_h1_0.5b").fixed == 36 * (1536. * 128 + (1536 + 2 * 128) * 3));
@@ -477,6 +508,9 @@ TEST_CASE("broken and contradictory files give one line with the key") {
   Json nested = Json::parse(config_text("kimi_k2.5"));
   nested["text_config"]["q_lora_rank"] = -1;
   CHECK(contains(error_of(nested.dump()), "text_config.q_lora_rank"));
+  Json borrowed = Json::parse(config_text("gemma4_e2b"));
+  borrowed["num_kv_shared_layers"] = 34;
+  CHECK(contains(error_of(borrowed.dump()), "keys of another"));
   nested["text_config"] = Json::array();
   CHECK(contains(error_of(nested.dump()), "text_config"));
   CHECK(contains(error_of("[]"), "object"));
