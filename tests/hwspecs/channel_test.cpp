@@ -49,13 +49,13 @@ TEST_SUITE("hwspecs/channel") {
     CHECK(c.id == "x");
     CHECK(c.transport == Transport::Tcp);
     CHECK(c.receive_message.in_us() == doctest::Approx(2));
-    CHECK(c.send_per_byte.in_s() == doctest::Approx(0.25e-9));
+    CHECK(c.send_per_byte.in_s() == doctest::Approx(0.25e-9).scale(0));
     CHECK(c.chunk.in_bytes() == 1024);
     CHECK(c.control_messages == 6);
     CHECK(c.receive_threads == 7);
     CHECK(c.one_thread);
     CHECK_FALSE(c.receive_blocks);
-    CHECK(c.scan.in_s() == doctest::Approx(8e-9));
+    CHECK(c.scan.in_s() == doctest::Approx(8e-9).scale(0));
     CHECK(c.values.size() == 20);
   }
 
