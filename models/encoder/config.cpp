@@ -116,6 +116,12 @@ std::int64_t labels_of(const ConfigObject& config) {
   return config.size_or("num_labels", kUsual);
 }
 
+std::int64_t layers_of(const ConfigObject& config, std::string_view key, std::int64_t usual) {
+  const std::int64_t layers = usual > 0 ? config.size_or(key, usual) : config.size(key);
+  if (layers > language::kMostLayers) config.fail(key, std::to_string(layers), "at most 4096");
+  return layers;
+}
+
 std::int64_t tokens_of(const Question& question, std::int64_t positions) {
   constexpr std::int64_t kUsual = 512;
   const std::int64_t tokens = question.options.seq_len.value_or(std::min(positions, kUsual));

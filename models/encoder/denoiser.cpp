@@ -131,7 +131,7 @@ class Unet : public Latents {
         channels_(channels_of(q.config)) {}
 
   TensorId run() {
-    const std::int64_t layers = c_.size_or("layers_per_block", 2);
+    const std::int64_t layers = layers_of(c_, "layers_per_block", 2);
     const std::int64_t side = side_of(q_, kPixelsPerLatent * c_.size_or("sample_size", 64),
                                       kPixelsPerLatent << (channels_.size() - 1)) /
                               kPixelsPerLatent;
@@ -212,6 +212,9 @@ class Unet : public Latents {
     y = tokens(name, y);
     if (linear) y = b_.linear_layer(name + ".proj_in", y, width, true);
     const std::int64_t depth = of_level(c_, "transformer_layers_per_block", level, levels, 1);
+    if (depth > language::kMostLayers) {
+      c_.fail("transformer_layers_per_block", std::to_string(depth), "at most 4096");
+    }
     for (std::int64_t i = 0; i < depth; ++i) {
       const std::string part = name + "." + std::to_string(i);
       TensorId read = b_.layer_norm_layer(part + ".norm1", y);
@@ -246,7 +249,7 @@ class Autoencoder : public Latents {
         channels_(channels_of(q.config)) {}
 
   TensorId run() {
-    const std::int64_t layers = c_.size_or("layers_per_block", 2),
+    const std::int64_t layers = layers_of(c_, "layers_per_block", 2),
                        latent = c_.size_or("latent_channels", 4);
     const std::int64_t side =
         side_of(q_, c_.size_or("sample_size", 512), std::int64_t{1} << (channels_.size() - 1));

@@ -48,6 +48,9 @@ struct EncoderFamily {
 [[nodiscard]] std::int64_t labels_of(const ConfigObject& config);
 /// Tokens of a text: as asked, else all positions up to 512.
 [[nodiscard]] std::int64_t tokens_of(const Question& question, std::int64_t positions);
+/// A number of layers, at most 4096.
+[[nodiscard]] std::int64_t layers_of(const ConfigObject& config, std::string_view key,
+                                     std::int64_t usual = 0);
 /// The side of an image, as asked or as the file says, which `patch` divides.
 [[nodiscard]] std::int64_t side_of(const Question& question, std::int64_t usual,
                                    std::int64_t patch);

@@ -117,7 +117,7 @@ StackLayout image_layout(const ConfigObject& c, const ImageTraits& traits) {
   const bool swiglu = c.flag_or("use_swiglu_ffn", false);
   const bool input_bias = traits.biases && c.flag_or("qkv_bias", true);
   StackLayout layout{
-      .layers = c.size(c.first_of(kLayers)),
+      .layers = layers_of(c, c.first_of(kLayers)),
       .width = width,
       .heads = c.size(c.first_of(kHeads)),
       .hidden = image_hidden(c, width),
@@ -134,9 +134,6 @@ StackLayout image_layout(const ConfigObject& c, const ImageTraits& traits) {
       .relative = traits.relative};
   if (layout.width % layout.heads != 0) {
     c.fail("hidden_size", std::to_string(layout.width), "a multiple of the heads");
-  }
-  if (layout.layers > language::kMostLayers) {
-    c.fail(c.first_of(kLayers), std::to_string(layout.layers), "at most 4096");
   }
   if (traits.relative == Relative::LayerTable) {
     layout.layer_scale = c.number_or("layer_scale_init_value", 0.1) > 0;
@@ -250,7 +247,7 @@ TensorId text_tower(const Run& run, const ConfigObject& c, const Question& q, bo
                     std::int64_t projection) {
   GraphBuilder& b = run.b;
   const StackLayout layout{
-      .layers = c.size("num_hidden_layers"),
+      .layers = layers_of(c, "num_hidden_layers"),
       .width = c.size("hidden_size"),
       .heads = c.size("num_attention_heads"),
       .hidden = c.size("intermediate_size"),

@@ -44,7 +44,7 @@ StackLayout t5_layout(const ConfigObject& c, std::string_view family) {
       c.text_or("feed_forward_proj", family == "t5" ? "relu" : "gated-gelu");
   const bool gated = activation.starts_with("gated-");
   const std::string function = gated ? activation.substr(6) : activation;
-  return {.layers = c.size("num_layers"),
+  return {.layers = layers_of(c, "num_layers"),
           .width = c.size("d_model"),
           .heads = c.size("num_heads"),
           .hidden = c.size("d_ff"),
@@ -81,7 +81,7 @@ NetworkGraph t5(const Question& q) {
     b.graph().outputs = {memory};
     return std::move(b).take();
   }
-  layout.layers = c.size_or("num_decoder_layers", layout.layers);
+  layout.layers = layers_of(c, "num_decoder_layers", layout.layers);
   layout.causal = layout.cross = true;
   TensorId x = b.embedding("decoder.embed",
                            b.input("decoder_input_ids", {q.options.batch, tokens}, true), words);
@@ -94,10 +94,11 @@ NetworkGraph t5(const Question& q) {
 }
 
 StackLayout side_of_pair(const ConfigObject& c, const std::string& side, bool is_decoder) {
+  (void)c.count_or("num_hidden_layers", 0);  // the encoder's again
   const std::string_view width = c.first_of(kPairWidth);
   const std::string layers = side + "_layers", heads = side + "_attention_heads",
                     hidden = side + "_ffn_dim";
-  return {.layers = c.size(layers),
+  return {.layers = layers_of(c, layers),
           .width = c.size(width),
           .heads = c.size(heads),
           .hidden = c.size(hidden),
@@ -212,7 +213,8 @@ NetworkGraph waves(const Question& q) {
   const std::vector<std::int64_t> dims = list("conv_dim", usual_dim),
                                   kernels = list("conv_kernel", usual_kernel),
                                   strides = list("conv_stride", usual_stride);
-  if (dims.empty() || kernels.size() != dims.size() || strides.size() != dims.size()) {
+  if (dims.empty() || dims.size() > 64 || kernels.size() != dims.size() ||
+      strides.size() != dims.size()) {
     c.fail("conv_kernel", std::to_string(kernels.size()) + " sizes", "as many as conv_dim has");
   }
   const bool by_groups = c.text_or("feat_extract_norm", "group") == "group";
@@ -234,7 +236,7 @@ NetworkGraph waves(const Question& q) {
     x = b.activation(name + ".gelu", x, "gelu");
   }
   const bool stable = c.flag_or("do_stable_layer_norm", false);
-  const StackLayout layout{.layers = c.size("num_hidden_layers"),
+  const StackLayout layout{.layers = layers_of(c, "num_hidden_layers"),
                            .width = c.size("hidden_size"),
                            .heads = c.size("num_attention_heads"),
                            .hidden = c.size("intermediate_size"),

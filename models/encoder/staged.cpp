@@ -20,7 +20,11 @@ std::vector<std::int64_t> stage_sizes(const ConfigObject& c, const char* key,
   if (list.empty() || list.size() > 16) {
     c.fail(key, std::to_string(list.size()) + " stages", "1 to 16");
   }
+  const bool counts_layers = std::string_view(key) == "depths";
   for (const std::int64_t size : list) {
+    if (counts_layers && size > language::kMostLayers) {
+      c.fail(key, std::to_string(size), "at most 4096 layers");
+    }
     if (size < 1) c.fail(key, std::to_string(size), "sizes from 1 on");
   }
   return list;
@@ -37,6 +41,9 @@ std::int64_t whole_ratio(const ConfigObject& c, const char* key, double usual, s
 
 TensorId pixels_of(const Question& q, GraphBuilder& b, std::int64_t divisor) {
   const ConfigObject& c = q.config;
+  for (const char* key : {"num_layers", "num_stages", "num_encoder_blocks", "hidden_size"}) {
+    (void)c.count_or(key, 0);  // follow from the lists
+  }
   const std::int64_t side = side_of(q, c.size_or("image_size", 224), divisor);
   return b.input("pixel_values", {q.options.batch, c.size_or("num_channels", 3), side, side});
 }

@@ -95,7 +95,7 @@ const TextTraits& text_traits(std::string_view family) {
 }
 
 StackLayout text_layout(const ConfigObject& c, const TextTraits& traits) {
-  StackLayout layout{.layers = c.size(c.first_of(kTextLayers)),
+  StackLayout layout{.layers = layers_of(c, c.first_of(kTextLayers)),
                      .width = c.size(c.first_of(kTextWidth)),
                      .heads = c.size(c.first_of(kTextHeads)),
                      .hidden = c.size(c.first_of(kTextHidden)),
@@ -117,9 +117,6 @@ StackLayout text_layout(const ConfigObject& c, const TextTraits& traits) {
   if (layout.width % layout.heads != 0) {
     c.fail(c.first_of(kTextWidth), std::to_string(layout.width), "a multiple of the heads");
   }
-  if (layout.layers > language::kMostLayers) {
-    c.fail(c.first_of(kTextLayers), std::to_string(layout.layers), "at most 4096");
-  }
   if (layout.relative == Relative::SharedTable) {
     layout.buckets = c.size_or("relative_attention_num_buckets", 32);
   }
@@ -134,6 +131,7 @@ StackLayout text_layout(const ConfigObject& c, const TextTraits& traits) {
     layout.relative_norm =
         c.text_or("norm_rel_ebd", "none").find("layer_norm") != std::string::npos;
   }
+  layout.head_width = c.count_or("attention_head_size", 0);
   if (c.has("local_attention")) {
     layout.window = c.size("local_attention");
     layout.whole_every = c.size_or("global_attn_every_n_layers", 3);

@@ -89,15 +89,29 @@ auto find_row(const Rows& rows, std::string_view model_type) -> const typename R
   std::vector<std::string> known = language_families();
   const std::vector<std::string> encoders = encoder_families();
   if (std::find(encoders.begin(), encoders.end(), model_type) != encoders.end()) {
-    config.fail("model_type", "\"" + shown + "\", which reads its input at once",
-                "a family that generates text token by token");
+    config.fail("model_type", "\"" + shown + "\", which is no decoder alone",
+                "a family that generates text token by token, such as llama");
   }
   known.insert(known.end(), encoders.begin(), encoders.end());
   std::sort(known.begin(), known.end());
   config.fail("model_type", "\"" + shown + "\"", describe_choices(shown, known));
 }
 
-LanguageNetwork read_text(const ConfigObject& config, const std::string& model_type) {
+/// Names under which a family's first files stand.
+constexpr std::pair<std::string_view, std::string_view> kEarlierNames[] = {
+    {"RefinedWeb", "falcon"},
+    {"RefinedWebModel", "falcon"},
+    {"Yi", "yi"},
+    {"phi-msft", "phi"},
+    {"stablelm_epoch", "stablelm"},
+    {"MiniMaxText01", "minimax_text_01"},
+    {"MiniMaxM1", "minimax_m1"},
+};
+
+LanguageNetwork read_text(const ConfigObject& config, std::string model_type) {
+  for (const auto& [earlier, name] : kEarlierNames) {
+    if (model_type == earlier) model_type = name;
+  }
   LanguageNetwork network;
   if (const auto* own = find_row(kOwnReaders, model_type)) {
     network = own->read(config, own->model_type);

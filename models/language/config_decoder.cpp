@@ -72,7 +72,8 @@ std::vector<bool> turned_layers(const ConfigObject& config, const DecoderFamily&
 class ExpertLayers {
  public:
   ExpertLayers(const ConfigObject& config, std::int64_t layers)
-      : first_(config.count_or(
+      : frequency_(config.size_or("moe_layer_frequency", 1)),
+        first_(config.count_or(
             "first_k_dense_replace",
             config.count_or("moe_layer_start_index", config.count_or("moe_layer_num_skipped", 0)))),
         last_(layers - 1),
@@ -98,12 +99,12 @@ class ExpertLayers {
       return listed_[static_cast<std::size_t>(i)] != 0;
     }
     if (std::find(dense_.begin(), dense_.end(), i) != dense_.end()) return false;
-    return i >= first_ && i <= last_ && (i + 1) % step_ == 0 && i % every_ == 0 &&
-           i % period_ == offset_ % period_;
+    return i >= first_ && i <= last_ && (i + 1) % step_ == 0 && (i + 1) % frequency_ == 0 &&
+           i % every_ == 0 && i % period_ == offset_ % period_;
   }
 
  private:
-  std::int64_t first_, last_, step_, every_ = 1, period_, offset_;
+  std::int64_t frequency_, first_, last_, step_, every_ = 1, period_, offset_;
   std::vector<std::int64_t> dense_, listed_;
 };
 

@@ -17,7 +17,7 @@ std::int64_t width_of(const ConfigObject& config) {
 }
 
 /// Channels that a state space layer widens its input to.
-std::int64_t upcast(const ConfigObject& config, std::string_view factor) {
+std::int64_t expanded(const ConfigObject& config, std::string_view factor) {
   return std::llround(config.number_or(factor, 2) * static_cast<double>(width_of(config)));
 }
 
@@ -37,7 +37,7 @@ Mamba2 prefixed_mamba2(const ConfigObject& config) {
                .biases = config.flag_or("mamba_proj_bias", false),
                .convolution_bias = config.flag_or("mamba_conv_bias", true)};
   const std::int64_t inner =
-      config.has("mamba_d_ssm") ? config.size("mamba_d_ssm") : upcast(config, "mamba_expand");
+      config.has("mamba_d_ssm") ? config.size("mamba_d_ssm") : expanded(config, "mamba_expand");
   const bool is_stated = config.has("mamba_d_head") && !config.is_text("mamba_d_head");
   if (!is_stated && inner % mamba.heads != 0) {
     config.fail("mamba_n_heads", std::to_string(mamba.heads),
@@ -114,19 +114,20 @@ void opt_layers(const ConfigObject& config, Decoder& decoder) {
 
 void mamba_layer(const LayerInPlace& at) {
   const ConfigObject& c = at.config;
-  at.layer.mixer =
-      Mamba{.inner = c.has("intermediate_size") ? c.size("intermediate_size") : upcast(c, "expand"),
-            .state = c.size_or("state_size", 16),
-            .step_rank = step_rank(c, "time_step_rank"),
-            .convolution = c.size_or("conv_kernel", 4),
-            .biases = c.flag_or("use_bias", false),
-            .convolution_bias = c.flag_or("use_conv_bias", true)};
+  constexpr std::string_view kInner[] = {"intermediate_size", "d_inner"};
+  const std::string_view inner = c.first_of(kInner);
+  at.layer.mixer = Mamba{.inner = c.has(inner) ? c.size(inner) : expanded(c, "expand"),
+                         .state = c.size_or("state_size", 16),
+                         .step_rank = step_rank(c, "time_step_rank"),
+                         .convolution = c.size_or("conv_kernel", 4),
+                         .biases = c.flag_or("use_bias", false),
+                         .convolution_bias = c.flag_or("use_conv_bias", true)};
 }
 
 void mamba2_layer(const LayerInPlace& at) {
   const ConfigObject& c = at.config;
   const std::int64_t head_width = c.size_or("head_dim", 64);
-  at.layer.mixer = Mamba2{.heads = c.size_or("num_heads", upcast(c, "expand") / head_width),
+  at.layer.mixer = Mamba2{.heads = c.size_or("num_heads", expanded(c, "expand") / head_width),
                           .head_width = head_width,
                           .groups = c.size_or("n_groups", 8),
                           .state = c.size_or("state_size", 128),
@@ -140,7 +141,7 @@ void jamba_layer(const LayerInPlace& at) {
   const ConfigObject& c = at.config;
   const std::int64_t period = c.size_or("attn_layer_period", 8);
   if (at.index % period == c.count_or("attn_layer_offset", 4) % period) return;
-  at.layer.mixer = Mamba{.inner = upcast(c, "mamba_expand"),
+  at.layer.mixer = Mamba{.inner = expanded(c, "mamba_expand"),
                          .state = c.size_or("mamba_d_state", 16),
                          .step_rank = step_rank(c, "mamba_dt_rank"),
                          .convolution = c.size_or("mamba_d_conv", 4),

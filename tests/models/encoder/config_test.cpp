@@ -160,6 +160,32 @@ TEST_CASE("a text's length, an image's side and the class of the head are heard"
         encoder_graph("bert_base").parameter_count() - (768 * 768 + 768) + 3 * 768 + 3);
 }
 
+TEST_CASE("keys of published files that change no shape bring no warning, others do") {
+  struct Row {
+    const char* file;
+    Json more;
+    bool warns;
+  };
+  const Row rows[] = {
+      {"bert_base", {{"pooler_fc_size", 768}, {"pooler_num_attention_heads", 12}}, false},
+      {"bart_base",
+       {{"num_hidden_layers", 6}, {"no_repeat_ngram_size", 3}, {"num_beams", 4}},
+       false},
+      {"whisper_base", {{"num_hidden_layers", 6}, {"median_filter_width", 7}}, false},
+      {"wav2vec2_base", {{"tdnn_dim", {512, 512}}, {"num_feat_extract_layers", 7}}, false},
+      {"swin_tiny", {{"num_layers", 4}, {"hidden_size", 768}}, false},
+      {"sdxl_unet", {{"conv_in_kernel", 3}, {"addition_embed_type_num_heads", 64}}, false},
+      {"deberta_v3_base", {{"conv_kernel_size", 3}}, true},  // a convolution that is not known
+      {"vit_base", {{"bottleneck_dim", 64}}, true},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.file);
+    Json config = Json::parse(encoder_config_text(row.file));
+    config.update(row.more);
+    CHECK(read_encoder_config(config.dump(), "", {}).warnings.empty() != row.warns);
+  }
+}
+
 TEST_CASE("what cannot be is one line with its place") {
   const std::string bert = encoder_config_text("bert_base"), vit = encoder_config_text("vit_base");
   CHECK(encoder_error(bert, {.seq_len = 513}).find("--seq-len") != std::string::npos);

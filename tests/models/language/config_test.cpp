@@ -435,8 +435,8 @@ TEST_CASE("sizes that no reader knows are named, what changes no shape is not") 
   config["router_rank"] = 64;
   config["bos_token_id"] = 128000;
   config["num_beams"] = 4;
-  config["extra"] = {{"adapter_dim", 16}};
-  CHECK(read(config).unread == std::vector<std::string>{"extra.adapter_dim", "router_rank"});
+  config["extra"] = {{"branch_dim", 16}};
+  CHECK(read(config).unread == std::vector<std::string>{"extra.branch_dim", "router_rank"});
   for (const std::string& name : config_names()) {
     CAPTURE(name);
     CHECK(read_config_json(config_text(name), name).unread.empty());
