@@ -71,6 +71,8 @@ Handle open(const std::string& where, const char* options) {
   Handle handle(opened);
   if (code == SQLITE_OK) {
     sqlite3_busy_timeout(opened, 60'000);
+    // What a query sorts counts against its memory: nothing of it goes to a disk.
+    sqlite3_exec(opened, "PRAGMA temp_store = MEMORY", nullptr, nullptr, nullptr);
     // Nothing but this file, whatever the words are: no ATTACH.
     sqlite3_limit(opened, SQLITE_LIMIT_ATTACHED, 0);
     // No value larger than an answer's memory has room for, no functions of the file's own making.

@@ -332,10 +332,10 @@ TEST_CASE("several GPUs honour or refuse every flag") { walk_all("several GPUs")
 TEST_CASE("several GPUs of one process honour or refuse every flag") { walk_all("dataparallel"); }
 TEST_CASE("parameter servers honour or refuse every flag") { walk_all("servers"); }
 TEST_CASE("a transformer in stages honours or refuses every flag") {
-  walk_all("divided, pipeline");
+  walk_all("sharded, pipeline");
 }
 TEST_CASE("a transformer of shared states honours or refuses every flag") {
-  walk_all("divided, sharded");
+  walk_all("sharded, sharded");
 }
 TEST_CASE("a training program honours or refuses every flag") { walk_all("training program"); }
 

@@ -94,7 +94,7 @@ predict {
 }
 
 TEST_CASE(
-    "divided transformers, parameter servers and served loads are answered as their subcommands "
+    "sharded transformers, parameter servers and served loads are answered as their subcommands "
     "do") {
   const Rasterized rasterized(R"(
 predict { network: "gpt2" gpu: "a100" gpus: 8 tp: [2, 4] micro_batch: 2 global_batch: 32 precision: "amp" }

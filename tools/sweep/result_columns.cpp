@@ -85,7 +85,7 @@ void list_settled(Cells& cells, const Forecast& f) {
   cells.text("used_precision", f.precision);
   cells.text("used_optimizer", f.optimizer);
   cells.text("used_phase", f.phase);
-  cells.text("used_layout", f.parallel_layout);
+  cells.text("used_parallel_layout", f.parallel_layout);
   cells.whole("used_gpus", f.gpus);
   cells.whole("used_nodes", f.nodes);
   cells.whole("used_batch_per_gpu", f.batch_per_gpu);

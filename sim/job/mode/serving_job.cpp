@@ -32,6 +32,8 @@ constexpr std::int64_t kMostTokens = 1 << 24;  ///< of a prompt or an answer
 /// goes on to ninety times that.
 constexpr std::int64_t kMostInFlight = 1'000'000;
 constexpr std::uint64_t kMostRequests = 1'000'000'000;
+/// Of one replica: far beyond what its percentiles need.
+constexpr std::uint64_t kMostRequestsEach = 100'000;
 constexpr double kLatestArrival = 1e11;
 
 struct PrecisionWord {
@@ -284,6 +286,9 @@ void Served::State::use_disaggregation(const std::string& spec) {
     const std::size_t x = word.find('x');
     const auto count = parse_integer(std::string_view(word).substr(0, x));
     if (x == std::string::npos || !count || *count < 1) refuse();
+    if (*count > kMostGpus)
+      throw InputError("--disaggregate", fmt::format("{} GPUs", *count),
+                       fmt::format("1 to {}", kMostGpus));
     return make_side(word.substr(x + 1), *count);
   };
   prefill = side_of("prefill");
@@ -306,6 +311,10 @@ void Served::State::check_load(const ServingLoad& load) const {
   if (load.requests < 1 || load.requests > kMostRequests)
     throw InputError("--requests", fmt::format("{}", load.requests),
                      fmt::format("1 to {}", kMostRequests));
+  if (!load.trace && load.requests > kMostRequestsEach * static_cast<std::uint64_t>(main.replicas))
+    throw InputError(
+        "--requests", fmt::format("{} on {} replicas", load.requests, main.replicas),
+        fmt::format("at most {} a replica: more change nothing in the result", kMostRequestsEach));
   if (load.per_second && !(*load.per_second > 0 && std::isfinite(*load.per_second)))
     throw InputError("--rate", fmt::format("{}", *load.per_second), "requests per second above 0");
   if (load.per_second && static_cast<double>(load.requests) / *load.per_second > kLatestArrival)

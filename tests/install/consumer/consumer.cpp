@@ -58,6 +58,18 @@ const std::map<std::string, std::function<void(Question&, const std::string&)>> 
      }},
     {"--global-batch",
      [](auto& q, auto& v) { q.parallel_layout.plan.global_batch = whole(v), q.is_sharded = true; }},
+    {"--cp",
+     [](auto& q, auto& v) { q.parallel_layout.plan.context = whole(v), q.is_sharded = true; }},
+    {"--ep",
+     [](auto& q, auto& v) { q.parallel_layout.plan.expert = whole(v), q.is_sharded = true; }},
+    {"--micro-batch",
+     [](auto& q, auto& v) { q.parallel_layout.plan.micro_batch = whole(v), q.is_sharded = true; }},
+    {"--schedule", [](auto& q, auto& v) { q.parallel_layout.plan.schedule = v; }},
+    {"--software", [](auto& q, auto& v) { q.parallel_layout.software = v; }},
+    {"--sequence-parallel",
+     [](auto& q, auto&) { q.parallel_layout.plan.sequence_parallel = true; }},
+    {"--recompute", [](auto& q, auto& v) { q.job.recompute = v; }},
+    {"--seq-len", [](auto& q, auto& v) { q.job.seq_len = whole(v); }},
     {"--format", [](auto&, auto&) {}},
 };
 
@@ -68,7 +80,7 @@ Question read(const std::string& line) {
   in >> word >> question.job.network;
   while (in >> word) {
     value.clear();
-    if (word != "--xla") in >> value;
+    if (word != "--xla" && word != "--sequence-parallel") in >> value;
     const auto known = kWords.find(word);
     if (known == kWords.end()) throw std::runtime_error("no word of the library for " + word);
     known->second(question, value);
