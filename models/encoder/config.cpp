@@ -194,6 +194,23 @@ EncoderNetwork read_encoder_config(std::string_view bytes, std::string_view wher
   return result;
 }
 
+std::string denoiser_of_pipeline(std::string_view bytes) {
+  const nlohmann::json document = encoder::document_of(bytes);
+  if (!document.is_object()) return {};
+  const auto name = document.find("_class_name");
+  if (name == document.end() || !name->is_string()) return {};
+  if (!name->get<std::string>().ends_with("Pipeline")) return {};
+  for (const char* part : {"unet", "transformer"}) {
+    // A list of library and class; both null where the pipeline lacks the part.
+    const auto found = document.find(part);
+    if (found != document.end() && found->is_array() && !found->empty() &&
+        (*found)[0].is_string()) {
+      return part;
+    }
+  }
+  return {};
+}
+
 std::vector<std::string> encoder_families() {
   std::vector<std::string> names;
   for (const encoder::EncoderFamily& row : encoder::kRows) names.emplace_back(row.model_type);

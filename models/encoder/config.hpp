@@ -27,6 +27,10 @@ struct EncoderNetwork {
 [[nodiscard]] EncoderNetwork read_encoder_config(std::string_view bytes, std::string_view where,
                                                  const BuildOptions& options);
 
+/// The folder of the denoiser of a pipeline that a model_index.json describes ("unet",
+/// "transformer"); empty: the bytes describe none.
+[[nodiscard]] std::string denoiser_of_pipeline(std::string_view bytes);
+
 /// Every family that can be read, sorted.
 [[nodiscard]] std::vector<std::string> encoder_families();
 

@@ -33,7 +33,25 @@ NetworkFile from_encoder_config(const std::string& bytes, const std::string& pat
 }
 
 NetworkFile from_config(const std::string& bytes, const std::string& path,
+                        const BuildOptions& options);
+
+/// The denoiser of a pipeline, which lies in a folder beside its model_index.json.
+NetworkFile from_pipeline(const std::string& folder, const std::string& path,
+                          const BuildOptions& options) {
+  const std::string part =
+      (std::filesystem::path(path).parent_path() / folder / "config.json").string();
+  NetworkFile file = from_config(read_file(part, kMostNetworkBytes), part, options);
+  file.warnings.insert(file.warnings.begin(),
+                       "one step of the pipeline's denoiser, " + part +
+                           ": encoders of texts and the autoencoder are files of their own");
+  return file;
+}
+
+NetworkFile from_config(const std::string& bytes, const std::string& path,
                         const BuildOptions& options) {
+  if (const std::string folder = denoiser_of_pipeline(bytes); !folder.empty()) {
+    return from_pipeline(folder, path, options);
+  }
   if (const std::string family = encoder_family(bytes); !family.empty()) {
     return from_encoder_config(bytes, path, family, options);
   }

@@ -1,9 +1,11 @@
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "tests/support/configs.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tests/tools/program.hpp"
 
 namespace tracecast::test {
@@ -53,6 +55,22 @@ TEST_CASE("every encoder's configuration predicts, inference and training") {
       tracecast({"serve", encoder_config_path("bert_base"), "--gpu", "h200", "--rate", "1"});
   CHECK(served.exit_code == 2);
   CHECK(served.err.find("token by token") != std::string::npos);
+}
+
+TEST_CASE("a pipeline gives one step of its denoiser, or the name of the file that it lacks") {
+  const TemporaryFolder folder;
+  const std::string index = (folder.path() / "model_index.json").string();
+  write_file(index, R"({"_class_name": "StableDiffusionPipeline",
+                        "unet": ["diffusers", "UNet2DConditionModel"]})");
+  const Words words{"predict", index, "--gpu", "h200", "--phase", "infer"};
+  const ProcessResult missing = tracecast(words);
+  CHECK(missing.exit_code == 2);
+  CHECK(missing.err.find("unet/config.json") != std::string::npos);
+  std::filesystem::create_directory(folder.path() / "unet");
+  write_file((folder.path() / "unet" / "config.json").string(), encoder_config_text("sd_1.5_unet"));
+  const Json step = report_of(words);
+  CHECK(step["parameters"] == 859'520'964);
+  CHECK(step["warnings"].dump().find("one step") != std::string::npos);
 }
 
 TEST_SUITE_END();
