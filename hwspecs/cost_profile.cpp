@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "hwspecs/earlier_parameter_names.hpp"
 #include "hwspecs/loaders/textproto.hpp"
 #include "hwspecs/parameter_access.hpp"
 #include "hwspecs/proto/cost_profile.pb.h"
@@ -277,7 +278,8 @@ const ParameterSlot* find_slot(std::string_view name) {
     for (const ParameterSlot& slot : slots()) index.emplace(slot.name, &slot);
     return index;
   }();
-  const auto it = by_name.find(name);
+  auto it = by_name.find(name);
+  if (it == by_name.end()) it = by_name.find(current_parameter_name(name));
   return it == by_name.end() ? nullptr : it->second;
 }
 
@@ -334,7 +336,7 @@ bool came_later(std::string_view name) {
 /// `gemm.`.
 bool is_retired(std::string_view name) {
   return name.starts_with("tensor.gemm.") || name == "clock.tensor_power_exponent" ||
-         name == "clock.tensor_knee_w_per_tflops" || name == "error.tensor_gemm_format";
+         name == "clock.tensor_knee_w_per_tflops" || name == "error.product_format";
 }
 
 /// Fills in what an older file lacks: expected errors from before any measurement, other values of
@@ -417,7 +419,7 @@ CostProfile read_profile(const proto::CostProfile& message, std::string_view whe
       throw InputError(where, fmt::format("{}: log_sd {}", p.name(), p.log_sd()),
                        "a value from 0 to 5");
     }
-    profile.parameters.push_back({p.name(), p.value(), p.log_sd(), p.data_set()});
+    profile.parameters.push_back({slot.name, p.value(), p.log_sd(), p.data_set()});
   }
   for (const ParameterSlot& slot : slots()) {
     if (!slot.is_factor && !given.contains(slot.name)) {
@@ -436,7 +438,8 @@ CostProfile read_profile(const proto::CostProfile& message, std::string_view whe
   }
   describe_older(profile, num_errors, num_others, num_retired);
   for (const auto& c : message.coverage()) {
-    const CostForm form = parse_name<CostForm>(c.form(), kCostFormCount, where);
+    const CostForm form =
+        parse_name<CostForm>(current_parameter_name(c.form()), kCostFormCount, where);
     for (const std::string& name : c.architecture()) {
       const auto architecture = parse_name<Architecture>(name, ByArchitecture::kCount, where);
       profile.fitted[static_cast<std::size_t>(form)][static_cast<std::size_t>(architecture)] = true;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <span>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -140,6 +141,32 @@ TEST_SUITE("hwspecs/cost_profile") {
     }
   }
 
+  TEST_CASE("parameters are found by the names that they had before 0.2.0") {
+    const std::string text = format_cost_profile(default_cost_profile());
+    std::string earlier;
+    std::size_t renamed = 0;
+    const auto replace = [&](std::string line, std::string_view now, std::string_view before) {
+      const std::size_t at = line.find(now);
+      if (at == line.npos) return line;
+      ++renamed;
+      return line.replace(at, now.size(), before);
+    };
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      line = replace(line, "\"tensor_gemm.", "\"product.");
+      line = replace(line, "\"error.tensor_gemm", "\"error.product");
+      line = replace(line, "form: \"tensor_gemm\"", "form: \"product\"");
+      line = replace(line, ".factor_of.", ".pace_of.");
+      line = replace(line, "single_block_cycles", "lone_block_cycles");
+      line = replace(line, "_active_idle_pj_per_byte", "_awake_pj_per_byte");
+      earlier += line + '\n';
+    }
+    CHECK(renamed > 500);
+    CHECK(format_cost_profile(parse_cost_profile(earlier, "earlier")) == text);
+    CHECK(get_parameter(with_parameter(default_cost_profile(), "product.start_us", 7),
+                        "tensor_gemm.start_us") == 7);
+    CHECK_THROWS_AS((void)with_parameter(default_cost_profile(), "product.pace_of", 1), InputError);
+  }
   TEST_CASE(
       "a profile that an older version saved keeps its values, what came later is filled in") {
     CostProfile saved = default_cost_profile();
