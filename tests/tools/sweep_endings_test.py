@@ -127,9 +127,9 @@ def not_writable(sweep, expected):
 
 
 def long_point(sweep):
-    """A point of hours, asked to stop: the sweep does not wait for its end, and what was there before is there afterwards."""
+    """A point of many seconds, asked to stop: the sweep does not wait for its end, and what was there before is there afterwards."""
     sweep.grid.write_text('predict { network: "alexnet" gpu: "t4" } serve { network: "llama3_8b" gpu: "h100_sxm5_80gb" gpus: 1 '
-                          'input: 64 output: 512 requests: 100000000 concurrency: 64 }')
+                          'input: 64 output: 4000 requests: 100000 rate: "1/s" }')
     for number in (signal.SIGTERM, signal.SIGINT):
         for left in sweep.results.parent.glob(sweep.results.name + "*"):  # so that its first row says that it is under way
             left.unlink()
