@@ -23,7 +23,7 @@ TEST_CASE("jobs at once are reported with what is left of their rates") {
                                          "pytorch", "--gpu", "v100", "--format", "json"});
   REQUIRE(result.exit_code == 0);
   const Json doc = Json::parse(result.out);
-  CHECK(doc["schema"] == "tracecast.colocation/1");
+  CHECK(doc["schema"] == "tracecast.colocation/2");
   REQUIRE(doc["jobs"].size() == 2);
   double sum = 0;
   for (const Json& job : doc["jobs"]) {

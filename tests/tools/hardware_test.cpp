@@ -24,7 +24,7 @@ TEST_SUITE_BEGIN("tools/hardware");
 
 TEST_CASE("a list and one spec are reported as JSON and CSV with units and sources") {
   const Json list = Json::parse(hardware({"links", "--format", "json"}).out);
-  CHECK(list["schema"] == "tracecast.hardware/1");
+  CHECK(list["schema"] == "tracecast.hardware/2");
   bool found = false;
   for (const Json& link : list["links"]) {
     if (link["id"] != "ethernet_25g") continue;

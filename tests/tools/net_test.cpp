@@ -24,7 +24,7 @@ TEST_CASE("each channel asked for answers with its link, in the order asked") {
                                     "--payload", "skew", "--format", "json"});
   REQUIRE(result.exit_code == 0);
   const Json doc = Json::parse(result.out);
-  CHECK(doc["schema"] == "tracecast.net/1");
+  CHECK(doc["schema"] == "tracecast.net/2");
   REQUIRE(doc["channels"].size() == 2);
   CHECK(doc["channels"][0]["channel"] == "rdma_grpc");
   CHECK(doc["channels"][0]["link"] == "infiniband_fdr");

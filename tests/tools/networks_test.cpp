@@ -63,7 +63,7 @@ TEST_CASE("kept activations of a network without borders grow with the pixels") 
 
 TEST_CASE("the list names every network once, and only those that a size applies to") {
   const Json all = document({});
-  CHECK(all["schema"] == "tracecast.networks/1");
+  CHECK(all["schema"] == "tracecast.networks/2");
   CHECK(all["networks"].size() == zoo().size());
   CHECK(all["not_at_this_size"].empty());
   std::size_t with_images = 0;

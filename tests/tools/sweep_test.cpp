@@ -76,7 +76,7 @@ predict {
                    expected["step_time_s"]);
     CHECK(row["used_gpu"] == expected["gpu"]);
     CHECK((row["fits"] == 1) == expected["memory"]["fits"].get<bool>());
-    CHECK(row["status"] == (row["fits"] == 1 ? "reported" : "does not fit"));
+    CHECK(row["status"] == (row["fits"] == 1 ? "predicted" : "does not fit"));
     CHECK(row["sm_efficiency"] == expected["sm_efficiency"]);
     CHECK(row["energy_j_per_sample"] == expected["energy_j_per_sample"]);
     CHECK(row["version"] == expected["version"]);

@@ -118,7 +118,7 @@ TEST_CASE("trace diff names what became slower, what is new and what is gone") {
   write_file(b, recording(150, "softmax_warp_forward"));
   REQUIRE(trace({"convert", b, "--to", "tracecast", "-o", c}).exit_code == 0);
   const Json doc = Json::parse(trace({"diff", a, c, "--format", "json"}).out);
-  CHECK(doc["schema"] == "tracecast.trace_diff/1");
+  CHECK(doc["schema"] == "tracecast.trace_diff/2");
   CHECK(doc["gpu_time_s"]["a"].get<double>() == doctest::Approx(150e-6));
   CHECK(doc["gpu_time_s"]["difference"].get<double>() == doctest::Approx(50e-6));
   CHECK(doc["step_s"]["difference"].get<double>() == 0);

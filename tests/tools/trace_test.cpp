@@ -78,7 +78,7 @@ TEST_CASE("trace summary as JSON has the stable keys with the trace's figures") 
   CHECK(result.exit_code == 0);
   CHECK(result.err.empty());
   const Json doc = Json::parse(result.out);
-  CHECK(doc["schema"] == "tracecast.trace_summary/1");
+  CHECK(doc["schema"] == "tracecast.trace_summary/2");
   CHECK(doc["gpu"] == "Tesla T4");
   CHECK(doc["kernels"] == 2);
   CHECK(doc["streams"] == 1);

@@ -112,7 +112,7 @@ std::string text(const Table& t) {
 }
 
 nlohmann::ordered_json doc_of(const Table& t) {
-  nlohmann::ordered_json doc{{"schema", "tracecast.collectives/1"},
+  nlohmann::ordered_json doc{{"schema", "tracecast.collectives/2"},
                              {"version", kVersion},
                              {"collective", t.options.collective},
                              {"library", t.library.id},

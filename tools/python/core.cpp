@@ -231,8 +231,8 @@ py::dict sweep(const PyPredictor& p, const std::optional<std::string>& text,
   py::dict fields;
   fields["points"] = summary.points;
   fields["known"] = summary.known;
+  fields["succeeded"] = summary.succeeded;
   fields["predicted"] = summary.predicted;
-  fields["reported"] = summary.reported;
   fields["too_large"] = summary.too_large;
   fields["refused"] = summary.refused;
   fields["bugs"] = summary.bugs;

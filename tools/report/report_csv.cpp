@@ -11,6 +11,9 @@ std::string report_csv(const ResolvedJob& job, const Prediction& p,
   const auto number = [](double value) { return csv_cell(value); };
   // What only a GPU has stays empty without one.
   const auto of_gpu = [&](double value) { return job.cpu ? std::string() : number(value); };
+  // As JSON has it, to the last digit.
+  const double per_s = p.throughput_samples_per_s.value;
+  const double energy_j = per_s > 0 ? p.power.avg.in_w() / per_s : 0.0;
   std::vector<std::pair<std::string_view, std::string>> columns = {
       {"network", job.forward->name},
       {"gpu", job.gpu.id},
@@ -40,14 +43,13 @@ std::string report_csv(const ResolvedJob& job, const Prediction& p,
       {"power_avg_w", of_gpu(p.power.avg.in_w())},
       {"power_limit_w", of_gpu(p.power.limit.in_w())},
       {"sm_clock_mhz", of_gpu(p.power.clock.in_mhz())},
-      {"energy_j_per_sample", of_gpu(p.energy_per_sample.in_j())},
+      {"energy_j_per_sample", of_gpu(energy_j)},
       {"bottleneck", std::string(to_string(p.bottleneck))},
   };
   // Columns of what was asked for.
   if (job.options.epoch_samples) {
-    const double joules =
-        p.energy_per_sample.in_j() * static_cast<double>(*job.options.epoch_samples);
-    columns.emplace_back("energy_j_per_epoch", of_gpu(joules));
+    columns.emplace_back("energy_j_per_epoch",
+                         of_gpu(energy_j * static_cast<double>(*job.options.epoch_samples)));
   }
   if (largest_batch) columns.emplace_back("largest_batch", std::to_string(*largest_batch));
   CsvRecord record;

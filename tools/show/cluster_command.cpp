@@ -200,7 +200,7 @@ std::string text(const Cluster& cluster) {
 std::string json(const Cluster& cluster) {
   using Json = nlohmann::ordered_json;
   const Fabric& fabric = cluster.fabric;
-  Json doc{{"schema", "tracecast.cluster/1"}, {"version", kVersion},
+  Json doc{{"schema", "tracecast.cluster/2"}, {"version", kVersion},
            {"gpus", fabric.num_ranks()},      {"nodes", fabric.num_nodes()},
            {"links", fabric.num_links()},     {"assumptions", cluster.assumptions},
            {"groups", Json::array()}};

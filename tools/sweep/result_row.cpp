@@ -60,7 +60,7 @@ struct PointAnswerer::State {
   void report_predict(const SweepPoint& point, store::PointRow& row) {
     const PredictQuestion question = predict.read(point.words, predictor.hardware());
     const Forecast forecast = predictor.predict(question.job, question.job, question.parallelism);
-    row.status = forecast.fits() ? kReported : kTooLarge;
+    row.status = forecast.fits() ? kPredicted : kTooLarge;
     row.inputs = inputs_json(forecast.inputs);
     append_prediction(forecast, row.values);
   }
@@ -82,7 +82,7 @@ struct PointAnswerer::State {
     } else {
       report = served->report(question.load);
     }
-    row.status = report.fits ? kReported : kTooLarge;
+    row.status = report.fits ? kPredicted : kTooLarge;
     std::vector<InputRecord> inputs = question.inputs;
     inputs.insert(inputs.end(), report.inputs.begin(), report.inputs.end());
     row.inputs = inputs_json(inputs);

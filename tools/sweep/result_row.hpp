@@ -1,6 +1,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sim/job/predictor.hpp"
@@ -10,10 +11,14 @@
 namespace tracecast {
 
 /// What became of a point: the words of the column `status`.
-inline constexpr const char* kReported = "reported";
+inline constexpr const char* kPredicted = "predicted";
 inline constexpr const char* kTooLarge = "does not fit";  ///< answered as if it did
 inline constexpr const char* kRefused = "refused";        ///< why stands in the column `refused`
-inline constexpr const char* kOurBug = "bug";             ///< asked again by the next run
+/// Also as versions before 0.2.0 wrote it.
+[[nodiscard]] inline bool is_predicted(std::string_view status) {
+  return status == kPredicted || status == "answered";
+}
+inline constexpr const char* kOurBug = "bug";  ///< asked again by the next run
 
 /// The tables of a file of sweeps, one for each subcommand, in their order: "predictions" and
 /// "servings". Columns: the flags that were given, what they came to (`used_...`), the answer;

@@ -207,7 +207,7 @@ class Workers {
 };
 
 void count(const std::string& status, const std::string& reason, SweepSummary& summary) {
-  if (status == kReported) ++summary.reported;
+  if (is_predicted(status)) ++summary.succeeded;
   if (status == kTooLarge) ++summary.too_large;
   if (status == kRefused || status == kOurBug) ++summary.reasons[reason];
   if (status == kRefused) ++summary.refused;

@@ -24,8 +24,8 @@ struct SweepProgress {
 /// What a sweep came to.
 struct SweepSummary {
   std::int64_t points = 0, known = 0, predicted = 0;
-  std::int64_t reported = 0, too_large = 0, refused = 0, bugs = 0;  ///< of `known` and `predicted`
-  std::map<std::string, std::int64_t> reasons;                      ///< of refusals
+  std::int64_t succeeded = 0, too_large = 0, refused = 0, bugs = 0;  ///< of `known` and `predicted`
+  std::map<std::string, std::int64_t> reasons;                       ///< of refusals
   bool interrupted = false;
   double seconds = 0;
 };

@@ -112,7 +112,7 @@ std::string text_of(const SweepSummary& s, const std::string& file) {
   std::string page;
   add_line(page, "Results", file);
   add_line(page, "Points", fmt::format("{}", s.points));
-  add_line(page, "Reported", fmt::format("{}", s.reported));
+  add_line(page, "Predicted", fmt::format("{}", s.succeeded));
   add_line(page, "Do not fit", fmt::format("{} in memory: answered as if they did", s.too_large));
   add_line(page, "Refused", fmt::format("{}", s.refused));
   if (s.bugs > 0) add_line(page, "Our bugs", fmt::format("{}", s.bugs));
@@ -126,7 +126,7 @@ std::string json_of(const SweepSummary& s, const std::string& file) {
                              {"version", kVersion},
                              {"file", file},
                              {"points", s.points},
-                             {"reported", s.reported},
+                             {"succeeded", s.succeeded},
                              {"too_large", s.too_large},
                              {"refused", s.refused},
                              {"bugs", s.bugs}};
@@ -137,8 +137,8 @@ std::string json_of(const SweepSummary& s, const std::string& file) {
 }
 
 std::string csv_of(const SweepSummary& s) {
-  return fmt::format("points,reported,too_large,refused,bugs\n{},{},{},{},{}\n", s.points,
-                     s.reported, s.too_large, s.refused, s.bugs);
+  return fmt::format("points,succeeded,too_large,refused,bugs\n{},{},{},{},{}\n", s.points,
+                     s.succeeded, s.too_large, s.refused, s.bugs);
 }
 
 int end_of(const SweepFlags& flags, const SweepGrid& grid, const SweepSummary& s) {
@@ -153,7 +153,7 @@ int end_of(const SweepFlags& flags, const SweepGrid& grid, const SweepSummary& s
                : flags.format == "csv" ? csv_of(s)
                                        : text_of(s, flags.output));
   if (s.bugs > 0) return kExitOurBug;
-  return s.reported + s.too_large > 0 ? kExitDone : kExitNo;
+  return s.succeeded + s.too_large > 0 ? kExitDone : kExitNo;
 }
 
 int run(const SweepFlags& flags) {

@@ -243,7 +243,7 @@ PageJson chart_of(const SubcommandReports& all, std::size_t x) {
 
 /// The figure that charts show, of what fits.
 std::optional<double> fitting(const Report& report) {
-  return report.status == kReported ? report.figures.front() : std::nullopt;
+  return is_predicted(report.status) ? report.figures.front() : std::nullopt;
 }
 
 /// The best of what is asked in a cell and fits.
@@ -355,8 +355,8 @@ void write_sweep_page(const SweepGrid& grid, const SweepSummary& summary,
                 .report = fmt::format(
                     "{} of {} points are answered, {} do not fit into memory, {} are "
                     "refused.",
-                    summary.reported, summary.points, summary.too_large, summary.refused)});
-  page["headline"] = {page_fact("Reported", static_cast<double>(summary.reported), "count"),
+                    summary.succeeded, summary.points, summary.too_large, summary.refused)});
+  page["headline"] = {page_fact("Predicted", static_cast<double>(summary.succeeded), "count"),
                       page_fact("Do not fit", static_cast<double>(summary.too_large), "count",
                                 "answered as if they did"),
                       page_fact("Refused", static_cast<double>(summary.refused), "count")};

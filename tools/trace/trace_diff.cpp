@@ -231,7 +231,7 @@ std::string diff_json(const DiffCommand& command, const Diff& d, const Scale& sc
                 {"kernels", s.kernels}};
   };
   Json doc{
-      {"schema", "tracecast.trace_diff/1"}, {"version", kVersion}, {"inputs", std::move(inputs)},
+      {"schema", "tracecast.trace_diff/2"}, {"version", kVersion}, {"inputs", std::move(inputs)},
       {"per_step", command.per_step},       {"a", side(d.a)},      {"b", side(d.b)}};
   for (const Figure& f : figures(d, scale)) {
     Json& entry = doc[f.key];

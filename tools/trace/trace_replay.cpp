@@ -249,7 +249,7 @@ Json replay_json(const std::vector<RankReplay>& ranks, const std::optional<Ranks
   for (const std::filesystem::path& file : traces::recorded_files(command.paths()))
     inputs.push_back(
         {{"kind", "trace"}, {"name", file.filename().string()}, {"sha256", sha256_of_file(file)}});
-  Json json{{"schema", "tracecast.trace_replay/1"},
+  Json json{{"schema", "tracecast.trace_replay/2"},
             {"version", kVersion},
             {"inputs", std::move(inputs)},
             {"as_recorded", command.as_recorded},

@@ -29,7 +29,7 @@ const std::vector<PointTable> kTables = {{"cakes",
 PointRow row(std::int64_t point, const std::string& question, const std::string& state, Value eggs,
              Value weight) {
   return {
-      0, point, question, state, "1", "reported", "hash", "[]", {eggs, weight, std::monostate()}};
+      0, point, question, state, "1", "predicted", "hash", "[]", {eggs, weight, std::monostate()}};
 }
 
 std::vector<std::vector<Value>> rows(const std::filesystem::path& file, const std::string& sql) {

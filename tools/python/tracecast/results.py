@@ -264,7 +264,7 @@ class SweepSummary:
     points: int
     known: int  #: that the file had already
     predicted: int  #: by this run
-    reported: int
+    succeeded: int
     too_large: int  #: for memory: answered as if they fitted
     refused: int
     bugs: int  #: of ours
