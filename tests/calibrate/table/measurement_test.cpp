@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <utility>
+
 #include "hwspecs/loaders/catalog.hpp"
 #include "tests/sim/cost/simple_machine.hpp"
 
@@ -35,6 +37,17 @@ TEST_SUITE("calibrate/table/measurement") {
     CHECK(time_us(framework_op(1e6)) == doctest::Approx(30.0));
     CHECK(time_us(framework_op(2e6)) == doctest::Approx(20.0 + 20.0).epsilon(0.001));
     CHECK(time_us(framework_op(1e8)) == doctest::Approx(20.0 + 1000.0).epsilon(0.001));
+  }
+
+  TEST_CASE(
+      "in a framework's loop the host and the kernels run side by side: the longer one counts") {
+    for (const auto& [bytes, us] :
+         {std::pair{1e3, 30.0}, {1e6, 30.0}, {4e6, 40.0}, {1e8, 1000.0}}) {
+      CAPTURE(bytes);
+      Measurement m = framework_op(bytes);
+      std::get<IsolatedOp>(m.work).timing = Timing::FrameworkLoop;
+      CHECK(time_us(m) == doctest::Approx(us).epsilon(0.001));
+    }
   }
 
   TEST_CASE("a session's own floor replaces the framework's") {
