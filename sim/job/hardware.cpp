@@ -148,7 +148,7 @@ struct Hardware::State {
     } else if (box == "sharing") {
       sharing = with_setting(sharing, {rest, setting.value});
     } else if (is_hardware_factor(setting.path)) {
-      if (!sold) sold = Sold{specs, cost};
+      if (!sold && box == "gpu") sold = Sold{specs, cost};
       specs = with_hardware_factor(specs, setting.path, setting.value);
       cost = with_hardware_factor(std::move(cost), setting.path, setting.value);
       factors.push_back(setting.path + " " + setting.value + " of what the specs say");

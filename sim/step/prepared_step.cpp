@@ -65,8 +65,13 @@ std::shared_ptr<const PreparedStep> with_algorithms_of(const GpuSpec& gpu, const
       candidates = lowered->ops[first].candidates;
       continue;
     }
-    const std::size_t most = cost::choose(lowered->ops[i], board).candidate->kernels.size();
-    std::erase_if(candidates, [&](const Candidate& c) { return c.kernels.size() > most; });
+    const Candidate& taken = *cost::choose(lowered->ops[i], board).candidate;
+    const std::size_t most = taken.kernels.size();
+    const Bytes workspace = taken.workspace;
+    // Those of less workspace stay for where there is no more.
+    std::erase_if(candidates, [&](const Candidate& c) {
+      return c.kernels.size() > most && c.workspace >= workspace;
+    });
   }
   auto held = std::make_shared<PreparedStep>(step);
   held->lowered = std::move(lowered);

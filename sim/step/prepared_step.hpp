@@ -40,9 +40,9 @@ struct PrepareOptions {
                                                                const PrepareOptions& options);
 
 /// The step with the algorithms that a library offers on a GPU of other rates: those that it takes
-/// on `gpu` at the prices of `cost`, and ones of no more kernels. A question what a GPU would do if
-/// its memory were faster then never takes more launches than the GPU that is sold does: all it
-/// changes is how long kernels run. Pure.
+/// on `gpu` at the prices of `cost`, and ones of no more kernels or of less workspace. A question
+/// what a GPU would do if its memory were faster then never takes more launches than the GPU that
+/// is sold does: all it changes is how long kernels run. Pure.
 [[nodiscard]] std::shared_ptr<const PreparedStep> with_algorithms_of(const GpuSpec& gpu,
                                                                      const CostProfile& cost,
                                                                      const PreparedStep& step);

@@ -77,8 +77,8 @@ more box/part/b.cpp '// notes/0007' 'notes/0007: no such note' 'a bare reference
 more box/notes/0002-other.md '# Another one' 'box/notes/0002-why-b.md: has the number of' 'two notes of one number'
 more box/notes/second.md '# Another one' 'a note is called NNNN-what.md' 'a note without a number'
 new_tree
-yes 'twenty | words' | head -n 399 >>"$tree/box/notes/0002-why-b.md"
-expect 0 'warning: box/notes/0002-why-b.md: 803 words' 'a long note brings a warning, no fault'
+yes 'twenty | words' | head -n 899 >>"$tree/box/notes/0002-why-b.md"
+expect 0 'warning: box/notes/0002-why-b.md: 1803 words' 'a long note brings a warning, no fault'
 new_tree
 echo '# 0002: Why a is a' >"$tree/box/notes/0001-why-a.md"
 expect 1 'box/notes/0001-why-a.md:1: the title says 0002' 'a note whose title has another number'

@@ -20,18 +20,18 @@ expect() {
 git -C "$tree" init -q
 mkdir "$tree/tools"
 printf 'word,better,where,but,most\nproducts?,GEMM,names,cross_product,2\nlone,single,text,,1\n' >"$tree/tools/words.csv"
-printf 'int gemm_of; int TensorGemms; int cross_gemm_of;\n// a GEMM in a comment\n' >"$tree/a.cpp"
-echo 'A single word, and alone is another.' >"$tree/README.md"
+printf 'int product_of; int TensorProducts; int cross_product_of;\n// a product in a comment\n' >"$tree/a.cpp"
+echo 'A lone word, and alone is another.' >"$tree/README.md"
 expect 0 '3 uses left, 0 faults' 'names by their parts, comments and longer words left out'
-echo 'int last_gemm;' >>"$tree/a.cpp"
-expect 1 'GEMMs?: 3 in names, at most 2: say GEMM' 'a name more'
-printf 'int gemm_of;\n' >"$tree/a.cpp"
+echo 'int last_product;' >>"$tree/a.cpp"
+expect 1 'products?: 3 in names, at most 2: say GEMM' 'a name more'
+printf 'int product_of;\n' >"$tree/a.cpp"
 expect 0 '2 uses left' 'a name less is taken over' --write
-echo 'int last_gemm;' >>"$tree/a.cpp"
-expect 1 'GEMMs?: 2 in names, at most 1' 'what was taken over holds'
+echo 'int last_product;' >>"$tree/a.cpp"
+expect 1 'products?: 2 in names, at most 1' 'what was taken over holds'
 printf 'int a;\n' >"$tree/a.cpp"
-echo 'Single.' >>"$tree/README.md"
-expect 1 'single: 2 in text, at most 1: say single' 'a word of the prose more'
+echo 'Lone.' >>"$tree/README.md"
+expect 1 'lone: 2 in text, at most 1: say single' 'a word of the prose more'
 
 [ "$failed" -eq 0 ] && echo 'check_words: all as expected'
 [ "$failed" -eq 0 ]
