@@ -332,12 +332,6 @@ bool came_later(std::string_view name) {
   return std::any_of(kLater.begin(), kLater.end(),
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
-/// Saved profiles have it, no formula does any more: tensor cores' GEMMs and their clock before
-/// `gemm.`.
-bool is_retired(std::string_view name) {
-  return name.starts_with("tensor.gemm.") || name == "clock.tensor_power_exponent" ||
-         name == "clock.tensor_knee_w_per_tflops" || name == "error.product_format";
-}
 
 /// Fills in what an older file lacks: expected errors from before any measurement, other values of
 /// the profile in the binary.
@@ -397,7 +391,7 @@ CostProfile read_profile(const proto::CostProfile& message, std::string_view whe
   std::unordered_set<std::string_view> given;
   std::size_t num_errors = 0, num_others = 0, num_retired = 0;
   for (const auto& p : message.parameter()) {
-    if (complete == Completeness::Older && is_retired(p.name())) {
+    if (complete == Completeness::Older && is_retired_parameter(p.name())) {
       ++num_retired;
       continue;
     }

@@ -48,4 +48,9 @@ std::string current_parameter_name(std::string_view name) {
   }
 }
 
+bool is_retired_parameter(std::string_view name) {
+  return name.starts_with("tensor.gemm.") || name == "clock.tensor_power_exponent" ||
+         name == "clock.tensor_knee_w_per_tflops" || name == "error.product_format";
+}
+
 }  // namespace tracecast

@@ -8,4 +8,8 @@ namespace tracecast {
 /// "product.start_us" is "tensor_gemm.start_us". Any other name stays as it is.
 [[nodiscard]] std::string current_parameter_name(std::string_view name);
 
+/// Saved profiles have it, no formula does any more: GEMMs of tensor cores and their clock as they
+/// were priced before `tensor_gemm.`.
+[[nodiscard]] bool is_retired_parameter(std::string_view name);
+
 }  // namespace tracecast

@@ -134,7 +134,7 @@ std::vector<Change> changes_of(const Command& job, Kind kind, Draw& draw) {
       changes.grown("a greater batch", Must::Grow, "--batch");
       add_in_flight(changes);
       changes.grown("longer prompts", Must::Lengthen, "--input");
-      changes.grown("longer answers", Must::Lengthen, "--output");
+      changes.grown("longer outputs", Must::Lengthen, "--output");
       break;
     case Kind::Compare:
       changes.grown("a greater batch", Must::Grow, "--batch");
