@@ -321,7 +321,7 @@ await test("hover, filter, sort, search, zoom, keys and downloads work", async (
   await page.waitForTimeout(30);
   assert.match(await page.innerText("#timeline .tip"), /takes/);
   // Every section hands out its data.
-  const ids = await page.$$eval("main > section:not(#answer)", (all) => all.map((one) => one.id));
+  const ids = await page.$$eval("main > section:not(#report)", (all) => all.map((one) => one.id));
   for (const id of ids) {
     const lines = (await browser.csvOf(page, id)).trimEnd().split("\n");
     assert.ok(lines.length > 1, `${id} hands out no rows`);
