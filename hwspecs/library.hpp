@@ -49,9 +49,9 @@ class SpecLibrary {
 
   /// With the files of a folder of the same form as hwspecs/: a sub-folder per kind ("framework",
   /// "disk", "machine" ...), GPUs in "gpu" or in the folder itself. A file whose id is known
-  /// replaces it; those of "host", "sharing", "calls", "cost" and "efficiency" replace the one of their
-  /// name. Throws InputError: no such folder, a file that is refused, a sub-folder with files of no
-  /// known kind.
+  /// replaces it; those of "host", "sharing", "calls", "cost" and "efficiency" replace the one of
+  /// their name. Throws InputError: no such folder, a file that is refused, a sub-folder with files
+  /// of no known kind.
   [[nodiscard]] SpecLibrary with_folder(const std::filesystem::path& folder) const;
 
   /// With every GPU (CPU, disk, link, machine) as `change` makes it of what its file says: what if

@@ -119,7 +119,9 @@ class RoundRun {
     return next;
   }
 
-  [[nodiscard]] double since_allocation_s() const { return (now_ - sharded_at_).in_seconds().in_s(); }
+  [[nodiscard]] double since_allocation_s() const {
+    return (now_ - sharded_at_).in_seconds().in_s();
+  }
   /// Shares are divided anew when jobs came or went, and not too soon after the last time.
   void divide_if_due() {
     // Time 0 stands for never there.

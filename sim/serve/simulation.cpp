@@ -128,7 +128,7 @@ void record(RunResult& result, const RunOptions& options, const Request& r) {
   result.e2e_ms.add(static_cast<double>(r.last - r.arrival) * 1e-3);
   if (r.output > 1)
     result.tpot_ms.add(static_cast<double>(r.last - first) * 1e-3 /
-                        static_cast<double>(r.output - 1));
+                       static_cast<double>(r.output - 1));
 }
 
 void run_open(Workers& workers, RequestSource& source, RunResult& result) {

@@ -50,7 +50,7 @@ struct RunOptions {
 struct RunResult {
   Samples ttft_ms;  ///< from arrival to the first token
   Samples tpot_ms;  ///< per request, mean time of a token after the first
-  Samples itl_ms;    ///< between two tokens, over all of them
+  Samples itl_ms;   ///< between two tokens, over all of them
   Samples e2e_ms;
   Samples queue_ms;  ///< from arrival to the first step
   std::uint64_t requests = 0, turned_away = 0;

@@ -103,8 +103,7 @@ std::vector<std::string> faults_of(const Forecast& f, bool has_common_path) {
 std::vector<std::string> faults_of(const ServingReport& a) {
   Faults faults;
   if (!a.fits) return {};
-  for (const ServedLatency* latency :
-       {&a.ttft_ms, &a.tpot_ms, &a.itl_ms, &a.e2e_ms, &a.queue_ms}) {
+  for (const ServedLatency* latency : {&a.ttft_ms, &a.tpot_ms, &a.itl_ms, &a.e2e_ms, &a.queue_ms}) {
     for (const ServedFigure* figure : {&latency->mean, &latency->p50, &latency->p90, &latency->p99})
       faults.interval("a latency", figure->interval);
     faults.ordered("p50 and p90 of a latency", latency->p50.interval.value,

@@ -99,8 +99,7 @@ class Run {
     for (const Change& change : changes_of(command, kind_, draw)) {
       const auto changed = asker_.ask(change.after);
       if (!changed) continue;
-      for (const std::string& fault : changed->faults)
-        fail("does not add up", change.after, fault);
+      for (const std::string& fault : changed->faults) fail("does not add up", change.after, fault);
       check(change, *report, *changed);
     }
     if (asked_ % kKept == 0) asker_.forget();

@@ -23,7 +23,7 @@ struct ServingRow {
   std::int64_t in_flight = 0;                   ///< 0: a rate that was found
   std::optional<double> rate;                   ///< requests/s within the limits
   Interval tokens_per_s;                        ///< of answers, all GPUs
-  Interval ttft_ms, tpot_ms;                  ///< means
+  Interval ttft_ms, tpot_ms;                    ///< means
   double power_w = 0;                           ///< of all GPUs
   std::int64_t cache_tokens = 0;                ///< of a replica
   std::optional<double> owned_usd, rented_usd;  ///< per million tokens of answers

@@ -186,8 +186,8 @@ void write_serve_page(const ServeQuestion& q, const ServingReport& a, const std:
        .report = fmt::format(
            "The first token comes after {} ms on average, the others {} ms apart; "
            "a GPU makes {} tokens a second.",
-           three_digits(a.ttft_ms.mean.interval.value),
-           three_digits(a.tpot_ms.mean.interval.value), three_digits(a.tokens_per_s_per_gpu))});
+           three_digits(a.ttft_ms.mean.interval.value), three_digits(a.tpot_ms.mean.interval.value),
+           three_digits(a.tokens_per_s_per_gpu))});
   add_headline(page, q, a);
   page["assumptions"] = a.assumptions;
   PageJson& sections = page["sections"];
