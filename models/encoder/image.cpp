@@ -36,6 +36,8 @@ struct ImageTraits {
   Relative relative = Relative::None;
   ImageHead head = ImageHead::None;
   std::string_view activation = "gelu";
+  bool classifies_with_mean = false;  ///< the first token beside the mean of all
+  bool may_pool_mean = false;         ///< unless `use_mean_pooling` is off: the mean, normalized
 };
 constexpr auto kImageTraits = std::to_array<ImageTraits>({
     {.model_type = "beit",
@@ -44,7 +46,8 @@ constexpr auto kImageTraits = std::to_array<ImageTraits>({
      .key_bias = false,
      .layer_scale = true,
      .relative = Relative::LayerTable,
-     .head = ImageHead::Classifier},
+     .head = ImageHead::Classifier,
+     .may_pool_mean = true},
     {.model_type = "clip_vision_model",
      .patch_bias = false,
      .first_norm = true,
@@ -53,11 +56,13 @@ constexpr auto kImageTraits = std::to_array<ImageTraits>({
     {.model_type = "dinov2",
      .mask_token = true,
      .layer_scale = true,
-     .head = ImageHead::Classifier},
+     .head = ImageHead::Classifier,
+     .classifies_with_mean = true},
     {.model_type = "dinov2_with_registers",
      .mask_token = true,
      .layer_scale = true,
-     .head = ImageHead::Classifier},
+     .head = ImageHead::Classifier,
+     .classifies_with_mean = true},
     {.model_type = "idefics2_vision", .own_tokens = 0, .activation = "gelu_pytorch_tanh"},
     {.model_type = "idefics3_vision", .own_tokens = 0, .activation = "gelu_pytorch_tanh"},
     {.model_type = "internvl_vision", .layer_scale = true, .head = ImageHead::None},
@@ -196,7 +201,7 @@ TensorId image_tower(const Run& run, const Question& q, const std::string& name)
   if (layout.relative != Relative::None && layout.relative != Relative::Rotary) {
     layout.buckets = (2 * across - 1) * (2 * across - 1) + 3;
   }
-  if (q.family == "beit") layout.last_norm = !c.flag_or("use_mean_pooling", true);
+  if (traits.may_pool_mean) layout.last_norm = !c.flag_or("use_mean_pooling", true);
   if (traits.first_norm) x = norm(run, layout, name + "pre_norm", x);
   x = run_stack(run, layout, name + "encoder.", x);
   const bool has_head = traits.head == ImageHead::Attention && c.flag_or("vision_use_head", true);
@@ -218,13 +223,13 @@ NetworkGraph image_encoder(const Question& q) {
   if (q.is_part) return std::move(b).take();
   constexpr std::array<std::int64_t, 1> kTokens{1};
   const bool classifies = is_for(q, "ForImageClassification") || is_for(q, "WithTeacher");
-  if (q.family == "beit" && c.flag_or("use_mean_pooling", true)) {
+  if (traits.may_pool_mean && c.flag_or("use_mean_pooling", true)) {
     x = b.layer_norm_layer("pooler.norm", b.reduce("pooler.mean", x, kTokens, false, "mean"));
     b.graph().outputs = {x};
     if (classifies) b.graph().outputs = {b.linear_layer("classifier", x, labels_of(c), true)};
   } else if (classifies) {
     TensorId first = first_token(b, "head.first", x);
-    if (q.family.starts_with("dinov2")) {
+    if (traits.classifies_with_mean) {
       const TensorId both[] = {first, b.reduce("head.mean", x, kTokens, false, "mean")};
       first = b.concat("head.cat", both, -1);
     }
