@@ -58,6 +58,16 @@ TEST_CASE("a slow stage paces the pipeline, and sends lengthen its ends only") {
   CHECK(run_pipeline(problem).makespan.in_s() == doctest::Approx(28));
 }
 
+TEST_CASE("sends lengthen the ends of an interleaved pipeline only") {
+  // Twice the stages behind run ahead, so that a pass finds its data there: the first micro-batch's
+  // way through all 8 parts and back, 2 (8 - 1) sends of 1 / 8 s, is all that shows.
+  PipelineProblem problem = even(PipelineSchedule::Interleaved, 4, 2, 8);
+  problem.send = Seconds(0.125);
+  CHECK(run_pipeline(problem).makespan.in_s() == doctest::Approx(28.5 + 14 * 0.125));
+  problem.micro_batches = 16;  // 3 (16 + 3 / 2) without sends
+  CHECK(run_pipeline(problem).makespan.in_s() == doctest::Approx(52.5 + 14 * 0.125));
+}
+
 TEST_CASE("copies of a pipeline end when one does") {
   Random random(7);
   for (int trial = 0; trial < 20; ++trial) {
