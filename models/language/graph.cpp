@@ -66,7 +66,7 @@ TensorId rotate(const GraphParts& parts, const std::string& name, TensorId x, st
   if (width == 0) return x;
   GraphBuilder& b = parts.b;
   const auto& [cosine, sine] = parts.rotary.at(width);
-  const auto turn = [&](TensorId part) {
+  const auto turn = [&, &cosine = cosine, &sine = sine](TensorId part) {
     TensorId turned = b.activation(name + ".rotate_half", part, "rotate_half");
     turned = b.mul(name + ".sin", turned, sine);
     return b.add(name + ".rotary", b.mul(name + ".cos", part, cosine), turned);

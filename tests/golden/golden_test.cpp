@@ -115,8 +115,9 @@ TEST_CASE("predictions are what they were") {
     std::map<std::string, Json> found, expected;
     flatten(document, "", found);
     flatten(Json::parse(read_file(folder / "expected.json", 1 << 20)), "", expected);
-    for (const auto& [path, value] : expected) {
-      CAPTURE(path);
+    for (const auto& entry : expected) {
+      const auto& [path, value] = entry;
+      CAPTURE(entry.first);
       REQUIRE(found.contains(path));
       if (value.is_number()) {
         const double want = value, have = found[path];

@@ -145,7 +145,7 @@ TEST_CASE("a wrong value is refused with its line and what was expected") {
     const char* from;
     const char* to;
     const char* place;
-    const char* tells;
+    const char* message;
   };
   const Row rows[] = {
       {"no SM", "sm_count { value: 10 ", "sm_count { value: 0 ", "x.textproto:9:", "1 to 4096"},
@@ -196,7 +196,7 @@ TEST_CASE("a wrong value is refused with its line and what was expected") {
     const std::string error = spec_error(test::replace(invented_spec(), row.from, row.to));
     CAPTURE(error);
     CHECK(error.starts_with(row.place));
-    CHECK(error.find(row.tells) != error.npos);
+    CHECK(error.find(row.message) != error.npos);
     CHECK(error.find('\n') == error.npos);
   }
 }
@@ -371,8 +371,9 @@ TEST_CASE("words find a GPU without regard to case and separators") {
       {"Tesla.T4", "t4"},
       {"Titan X (Pascal)", "titanx_pascal"},
   };
-  for (const auto& [word, id] : rows) {
-    CAPTURE(word);
+  for (const auto& row : rows) {
+    const auto& [word, id] = row;
+    CAPTURE(row.first);
     CHECK(catalog.find(word).id == id);
   }
 }

@@ -70,9 +70,9 @@ void check_fan_out(const ZooEntry& entry, const std::vector<std::int64_t>& fan_o
   std::vector<CatalogueEntry> entries;
   std::vector<std::string> spellings;
   for (const ZooEntry& known : zoo()) {
-    CatalogueEntry& added =
-        entries.emplace_back(std::string(known.name),
-                             std::vector<std::string>(known.aliases.begin(), known.aliases.end()));
+    CatalogueEntry& added = entries.emplace_back(
+        CatalogueEntry{std::string(known.name),
+                       std::vector<std::string>(known.aliases.begin(), known.aliases.end())});
     for (std::string& spelling : spellings_of(known)) added.others.push_back(std::move(spelling));
     spellings.push_back(added.name);
     spellings.insert(spellings.end(), added.others.begin(), added.others.end());

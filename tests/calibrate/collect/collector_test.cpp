@@ -256,8 +256,9 @@ TEST_CASE("choices do not follow sizes: each format and function gets small and 
     }
   }
   CHECK(range.size() == 7);  // relu gelu tanh add mul, fp32 fp16
-  for (const auto& [choice, bytes] : range) {
-    CAPTURE(choice);
+  for (const auto& row : range) {
+    CAPTURE(row.first);
+    const auto& bytes = row.second;
     CHECK(bytes.first < 1e6);
     CHECK(bytes.second > 5e7);
   }

@@ -36,12 +36,13 @@ TEST_SUITE("models/lowering/host_time") {
         {"relu bwd", p.host.dispatch_per_backward_op},
         {"conv", p.host.dispatch_per_op + p.host.dispatch_per_library_call},
         {"update conv.weight", p.host.dispatch_per_optimizer_op}};
-    for (const auto& [name, time] : expected) {
-      CAPTURE(name);
-      const auto op = std::find_if(graph.ops().begin(), graph.ops().end(),
-                                   [&](const Op& candidate) { return candidate.name == name; });
+    for (const auto& row : expected) {
+      CAPTURE(row.first);
+      const auto op =
+          std::find_if(graph.ops().begin(), graph.ops().end(),
+                       [&](const Op& candidate) { return candidate.name == row.first; });
       REQUIRE(op != graph.ops().end());
-      CHECK(dispatch_time(*op, p, true) == time);
+      CHECK(dispatch_time(*op, p, true) == row.second);
     }
     // Several results and weights cost as much as a library's descriptors.
     for (const OpKind kind : {OpKind::LayerNorm, OpKind::GroupNorm}) {

@@ -137,10 +137,11 @@ TEST_SUITE("models/lowering/workspace") {
         {Algorithm::ExplicitGemm, {0.001, 0.001}},
         {Algorithm::Fft, {0.02, 0.05}},
         {Algorithm::FftTiling, {0.001, 0.01}}};
-    for (auto& [algorithm, list] : errors) {
+    for (auto& of_algorithm : errors) {
+      auto& [algorithm, list] = of_algorithm;
       std::sort(list.begin(), list.end());
-      CAPTURE(to_string(algorithm));
-      CAPTURE(list.size());
+      CAPTURE(to_string(of_algorithm.first));
+      CAPTURE(of_algorithm.second.size());
       CHECK(list.size() > 100);
       CHECK(list[list.size() / 2] <= bounds.at(algorithm).first);
       CHECK(list[list.size() * 8 / 10] <= bounds.at(algorithm).second);

@@ -57,9 +57,9 @@ TEST_CASE("what is written is read back") {
   CHECK(trace.calls.correlation[0] == trace.kernels.correlation[0]);
   REQUIRE(trace.devices.size() == 1);
   CHECK(trace.devices[0].name == "Some GPU");
-  for (const auto& [kind, entry] : trace.left_out) {
-    CAPTURE(kind);
-    CHECK_FALSE(entry.is_damage);
+  for (const auto& row : trace.left_out) {
+    CAPTURE(row.first);
+    CHECK_FALSE(row.second.is_damage);
   }
   const traces::Summary summary = traces::summarize(trace, traces::KernelNames::builtin());
   REQUIRE(summary.steps.size() == 1);
