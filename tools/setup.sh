@@ -5,7 +5,7 @@
 #   tools/setup.sh --build   building the program alone
 #   tools/setup.sh --compile building the tests as well, not yet what runs them
 #   tools/setup.sh --python  building the program and the Python module
-#   tools/setup.sh --fuzz    also what fuzzing needs
+#   tools/setup.sh --clang   also clang, for its warnings, its sanitizers and fuzzing
 #   tools/setup.sh --reference  also Doxygen, for the reference of the public headers
 set -eu
 
@@ -17,7 +17,7 @@ headers="python3 pybind11-dev python3-dev"
 python="python3-numpy python3-setuptools python3-wheel python3-pip python3-venv"
 compile="doctest-dev $headers"
 tests="clang-format $python openmpi-bin"
-fuzzing="clang-14 libclang-rt-14-dev"
+clang="clang-14 libclang-rt-14-dev clang-tidy-14 llvm-14 lld-14"
 
 # Programs that count however they came: a newer node is as good as Debian's.
 command -v node >/dev/null && command -v npm >/dev/null || build="$build nodejs npm"
@@ -29,9 +29,9 @@ case "${1-}" in
   --build) wanted="$build" ;;
   --compile) wanted="$build $compile" ;;
   --python) wanted="$build $headers $python" ;;
-  --fuzz) wanted="$wanted $fuzzing" ;;
+  --clang) wanted="$wanted $clang" ;;
   --reference) wanted="$wanted doxygen" ;;
-  *) echo "usage: tools/setup.sh [--build | --compile | --python | --fuzz | --reference]" >&2; exit 2 ;;
+  *) echo "usage: tools/setup.sh [--build | --compile | --python | --clang | --reference]" >&2; exit 2 ;;
 esac
 
 missing=""

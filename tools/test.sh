@@ -4,17 +4,19 @@
 #   tools/test.sh --asan   also the tests under address and undefined-behaviour sanitizers: not those that judge accuracy or
 #                          run scripts, and not the checks that address sanitizer makes anyway (they double the compiler's
 #                          time).
-# CI is the second, with each test once, golden files apart, and without sanitizers for the planner, the commands (the program
-# that is shown broken files has those of the release build) and uses after a scope: see tools/cmake/README.md.
+#   tools/test.sh --clang  the same as clang compiles it, its warnings errors; a minute of fuzzing; what uses threads under
+#                          thread sanitizer
+# CI is one of the latter two, with each test once, golden files apart, and without sanitizers for the planner, the commands (the
+# program that is shown broken files has those of the release build) and uses after a scope: see tools/cmake/README.md.
 set -eu
 cd "$(dirname "$0")/.."
 exec </dev/null
 
-sanitize=${CI:+yes}
+sanitize=${CI:+asan}
 case "${1-}" in
   "") ;;
-  --asan) sanitize=yes ;;
-  *) echo "usage: tools/test.sh [--asan]" >&2; exit 2 ;;
+  --asan | --clang) sanitize=${1#--} ;;
+  *) echo "usage: tools/test.sh [--asan | --clang]" >&2; exit 2 ;;
 esac
 
 passed=0
@@ -53,13 +55,15 @@ build_release() {
 }
 
 # Beside all else, and where both want a core after it: whenever the rest waits for a disk, a browser or its last test.
-build_asan() {
-  configure asan ${CI:+-DTRACECAST_SANITIZE_SCOPES=OFF -DTRACECAST_UPPER_FROM=build/release} &&
-    exec nice -n 19 ninja -C build/asan ${CI:+library_tests}
+build_sanitized() {
+  configure "$sanitize" ${CI:+-DTRACECAST_SANITIZE_SCOPES=OFF -DTRACECAST_UPPER_FROM=build/release} &&
+    exec nice -n 19 ninja -C "build/$sanitize" ${CI:+library_tests}
 }
 
 # What needs the commands of the release build, too.
-finish_asan() { ended asan && cmake --build --preset asan; }
+finish_sanitized() { ended sanitized && cmake --build --preset "$sanitize"; }
+
+build_threads() { configure tsan >"$log" && cmake --build --preset tsan --target race_test; }
 
 # begin NAME COMMAND...: beside what follows. The command ends in `exec`, so that it ends with this script.
 begin() {
@@ -104,8 +108,9 @@ format_is_clean() {
 }
 
 tools/setup.sh --compile
+[ "$sanitize" != clang ] || tools/setup.sh --clang
 begin setup tools/setup.sh
-[ -z "$sanitize" ] || begin asan build_asan
+[ -z "$sanitize" ] || begin sanitized build_sanitized
 need "release preset builds" build_release
 ended setup
 check "include table" tools/check_layers
@@ -115,10 +120,16 @@ check "format" format_is_clean
 check "each public header compiles alone" tools/check_headers
 run_tests release
 if [ -n "$sanitize" ]; then
-  need "asan preset builds" finish_asan
+  need "$sanitize preset builds" finish_sanitized
   # Of where memory was taken a line, not thirty: a tenth of these tests' time.
   ASAN_OPTIONS=${ASAN_OPTIONS-malloc_context_size=1}
   export ASAN_OPTIONS
-  run_tests asan --label-exclude 'slow|once'
+  run_tests "$sanitize" --label-exclude 'slow|once'
+fi
+if [ "$sanitize" = clang ]; then
+  check "clang-tidy, over what changed" tools/check_tidy
+  check "a minute of fuzzing" tests/fuzz/run.sh --together 60
+  need "tsan preset builds" build_threads
+  run_tests tsan --label-regex '^race$' --tests-regex 'thread|search finds|cell is found'
 fi
 finish

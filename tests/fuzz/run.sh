@@ -1,18 +1,22 @@
 #!/bin/sh
-# Builds the fuzz preset and lets every target run: tests/fuzz/run.sh SECONDS [TARGET...]
+# Builds the fuzzers of the clang preset and lets every target run: tests/fuzz/run.sh [--together] SECONDS [TARGET...]
+# --together: SECONDS are those of all targets on all cores.
 # Seeds are this tree's specs and profiles and, when they stand beside it, the measured data. What a target finds
 # new goes to build/fuzz/corpus/TARGET; what breaks it to build/fuzz/crash/TARGET-...; then the exit code is 1.
 set -eu
 cd "$(dirname "$0")/../.."
-[ $# -ge 1 ] || { echo "usage: tests/fuzz/run.sh SECONDS [TARGET...]" >&2; exit 2; }
+together=""
+[ "${1-}" != --together ] || { together=yes; shift; }
+[ $# -ge 1 ] || { echo "usage: tests/fuzz/run.sh [--together] SECONDS [TARGET...]" >&2; exit 2; }
 seconds=$1
 shift
 data=${TRACECAST_DATA:-../shared/data}
 
-tools/setup.sh --fuzz
-cmake --preset fuzz >/dev/null
-cmake --build --preset fuzz --target fuzzers
-[ $# -gt 0 ] || set -- $(cd build/fuzz/bin && ls | sed -n 's/_fuzzer$//p')
+tools/setup.sh --clang
+cmake --preset clang >/dev/null
+cmake --build --preset clang --target fuzzers
+[ $# -gt 0 ] || set -- $(cd build/clang/bin && ls | sed -n 's/_fuzzer$//p')
+[ -z "$together" ] || seconds=$((seconds * $(nproc) / $# + 1))
 mkdir -p build/fuzz/crash
 
 # seed TARGET LARGEST FILE...: copies what exists, cut to LARGEST bytes.
@@ -38,7 +42,7 @@ unpack() {
 prepare() {
   case $1 in
     config) seed config 4096 tests/models/language/configs/*.json; echo 4096 ;;
-    onnx) seed onnx 65536 "$data"/onnx/*.onnx; build/fuzz/bin/onnx_seeds build/fuzz/seed/onnx; echo 65536 ;;
+    onnx) seed onnx 65536 "$data"/onnx/*.onnx; build/clang/bin/onnx_seeds build/fuzz/seed/onnx; echo 65536 ;;
     gpu_spec) seed gpu_spec 16384 hwspecs/gpu/*.textproto; echo 16384 ;;
     cost_profile) seed cost_profile 65536 hwspecs/cost/*.textproto; echo 65536 ;;
     framework_profile) seed framework_profile 16384 hwspecs/framework/*.textproto; echo 16384 ;;
@@ -46,11 +50,11 @@ prepare() {
     kineto) seed kineto 65536 "$data"/traces/kineto/*.json.gz; unpack kineto; echo 65536 ;;
     nvprof) seed nvprof 16384 "$data"/traces/nvprof/*; unpack nvprof; echo 16384 ;;
     nsys) seed nsys 1048576 "$data"/traces/nsys/*.sqlite; echo 1048576 ;;
-    archive) seed archive 65536 "$data"/traces/*/*.tar.gz; build/fuzz/bin/archive_seeds build/fuzz/seed/archive; echo 65536 ;;
-    sqlite) seed sqlite 65536; build/fuzz/bin/sqlite_seeds build/fuzz/seed/sqlite; echo 65536 ;;
+    archive) seed archive 65536 "$data"/traces/*/*.tar.gz; build/clang/bin/archive_seeds build/fuzz/seed/archive; echo 65536 ;;
+    sqlite) seed sqlite 65536; build/clang/bin/sqlite_seeds build/fuzz/seed/sqlite; echo 65536 ;;
     kernel_list) seed kernel_list 16384 "$data"/traces/profiles/orion/*_4_fwd.csv.gz; unpack kernel_list; echo 16384 ;;
-    record) seed record 65536; build/fuzz/bin/record_seeds build/fuzz/seed/record "$data"/traces/*/*.gz; echo 65536 ;;
-    stream) seed stream 16384; build/fuzz/bin/stream_seeds build/fuzz/seed/stream; echo 16384 ;;
+    record) seed record 65536; build/clang/bin/record_seeds build/fuzz/seed/record "$data"/traces/*/*.gz; echo 65536 ;;
+    stream) seed stream 16384; build/clang/bin/stream_seeds build/fuzz/seed/stream; echo 16384 ;;
     chakra) seed chakra 65536 "$data"/traces/chakra/*.json.gz; unpack chakra; echo 65536 ;;
     *) seed "$1" 16384; echo 16384 ;;
   esac
@@ -59,7 +63,7 @@ prepare() {
 for target in "$@"; do
   echo "$target $(prepare "$target")"
 done | xargs -P "$(nproc)" -n 2 sh -c '
-  if "build/fuzz/bin/${1}_fuzzer" -max_total_time="$0" -max_len="$2" -rss_limit_mb=512 -timeout=10 \
+  if "build/clang/bin/${1}_fuzzer" -max_total_time="$0" -max_len="$2" -rss_limit_mb=512 -timeout=10 \
       -print_final_stats=1 -verbosity=0 -artifact_prefix="build/fuzz/crash/$1-" \
       "build/fuzz/corpus/$1" "build/fuzz/seed/$1" >"build/fuzz/$1.log" 2>&1; then
     echo "$1: clean, $(sed -n "s/^stat::number_of_executed_units: *//p" "build/fuzz/$1.log") inputs"
