@@ -310,10 +310,10 @@ void add_unread(const nlohmann::json& object, const std::string& path,
                 const std::set<std::string, std::less<>>& read, std::vector<std::string>& unread) {
   for (const auto& [key, value] : object.items()) {
     const std::string here = path.empty() ? key : path + "." + key;
-    // What belongs to other networks, to weights' formats, to generation.
-    constexpr std::string_view kOthers[] = {"vision",     "audio",         "quantization",
-                                            "generation", "task_specific", "label",
-                                            "rope",       "text_config"};
+    // What belongs to other networks, to weights' formats, to generation, to the zoo.
+    constexpr std::string_view kOthers[] = {"vision",    "audio",      "quantization",
+                                            "tracecast", "generation", "task_specific",
+                                            "label",     "rope",       "text_config"};
     if (has_any(key, kOthers)) continue;
     if (value.is_object()) {
       add_unread(value, here, read, unread);

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -39,7 +40,7 @@ struct Published {
 };
 
 /// A network the zoo can build. Its family states it: models/zoo/STEM.cpp defines
-/// `std::vector<ZooEntry> STEM_networks()`.
+/// `std::vector<ZooEntry> STEM_networks()`; or a file of models/zoo/config does.
 struct ZooEntry {
   std::string_view name;                    ///< canonical: "resnet50"
   std::vector<std::string_view> aliases{};  ///< other names of the same network
@@ -61,13 +62,15 @@ struct ZooEntry {
   /// config.json; empty: none of those.
   std::string_view code{};
   /// `options` have batch and classes, and image_size or seq_len, set and in range.
-  NetworkGraph (*build)(const BuildOptions& options) = nullptr;
+  std::function<NetworkGraph(const BuildOptions& options)> build{};
   /// What its layers are made of, where they are alike and can be sharded
   /// (models/transformer/shard.hpp).
   std::optional<TransformerLayout> transformer{};
   /// What a language model consists of, where models/language describes it: caches and weights
   /// follow from it.
-  LanguageNetwork (*language)() = nullptr;
+  std::function<LanguageNetwork()> language{};
+  /// A file of models/zoo/config states it: defaults are those of a config.json.
+  bool is_configured = false;
 };
 
 /// Every network, sorted by name.

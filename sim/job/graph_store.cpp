@@ -54,8 +54,12 @@ ForwardGraph build_zoo(std::string_view network, const BuildOptions& options) {
   auto graph = std::make_shared<const NetworkGraph>(build_network(network, options));
   InputRecord record{"network", "zoo:" + graph->name,
                      Hash([graph] { return sha256(graph_text(*graph)); })};
-  return {
-      .graph = std::move(graph), .record = std::move(record), .warnings = {}, .from_file = false};
+  const ZooEntry* entry = find_network(network);
+  return {.graph = std::move(graph),
+          .record = std::move(record),
+          .warnings = entry->language != nullptr ? left_out_of_graph(entry->language())
+                                                 : std::vector<std::string>(),
+          .from_file = false};
 }
 
 ForwardGraph import(const std::string& path, const BuildOptions& options, const std::string& bytes,

@@ -128,12 +128,13 @@ bool has_recurrent_layers(const NetworkGraph& graph) {
   return std::any_of(graph.ops().begin(), graph.ops().end(), is_recurrent);
 }
 
-/// Whether `network` is a language model: a config.json, or one of the zoo whose layers can be
-/// shared or whose caches are known.
+/// Whether `network` is a language model: a config.json, or one of the zoo that a config.json
+/// states, whose layers can be shared or whose caches are known.
 bool is_language_model(const std::string& network) {
   if (is_network_path(network)) return is_config_path(network);
   const ZooEntry* entry = find_network(network);
-  return entry != nullptr && (entry->transformer || entry->language != nullptr);
+  return entry != nullptr &&
+         (entry->is_configured || entry->transformer || entry->language != nullptr);
 }
 
 /// Words that were left out. Language models run in 16 bits and train with AdamW, as sharded ones

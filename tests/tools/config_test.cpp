@@ -55,6 +55,43 @@ TEST_CASE("a file says what the zoo says") {
   CHECK(one["parameters"] == other["parameters"]);
 }
 
+TEST_CASE("a network of models/zoo/config is asked by id, by repository or by its file alike") {
+  struct Row {
+    const char *id, *repository;
+    bool serves;
+  };
+  const Row rows[] = {{"qwen3_8b", "Qwen/Qwen3-8B", true},
+                      {"gemma3_12b", "google/gemma-3-12b-it", true},
+                      {"falcon_7b", "tiiuae/falcon-7b-instruct", true},
+                      {"whisper_small", "openai/whisper-small", false},
+                      {"sdxl_unet", "stabilityai/stable-diffusion-xl-base-1.0", false},
+                      {"dinov2_base", "facebook/dinov2-base", false}};
+  for (const Row& row : rows) {
+    CAPTURE(row.id);
+    const auto step = [](std::string network, const char* phase) {
+      Json report = result_of(
+          {"predict", std::move(network), "--gpu", "h200", "--batch", "2", "--phase", phase});
+      report.erase("inputs");  // a file has a hash of its bytes
+      return report;
+    };
+    for (const char* phase : {"infer", "train"}) {
+      const Json by_id = step(row.id, phase);
+      CHECK(by_id["network"] == row.id);
+      CHECK(by_id == step(row.repository, phase));
+      CHECK(by_id == step(encoder_config_path(row.id), phase));
+    }
+    const Words load{"--gpu", "h200", "--input", "64", "--output", "8", "--concurrency", "2"};
+    Words by_id{"serve", row.id}, by_repository{"serve", row.repository};
+    by_id.insert(by_id.end(), load.begin(), load.end());
+    by_repository.insert(by_repository.end(), load.begin(), load.end());
+    if (row.serves) {
+      CHECK(result_of(by_id)["tpot_ms"] == result_of(by_repository)["tpot_ms"]);
+    } else {
+      CHECK(tracecast(by_id).exit_code == 2);
+    }
+  }
+}
+
 TEST_CASE("a file's network is divided among GPUs as one of the zoo") {
   const Words flags{"--gpu", "h100", "--gpus", "8", "--tp", "4"};
   Words file{"predict", config_path("llama3_8b"), "--seq-len", "8192"}, zoo{"predict", "llama3_8b"};

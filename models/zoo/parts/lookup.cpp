@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "hwspecs/loaders/known_names.hpp"
+#include "models/zoo/parts/configured.hpp"
 #include "models/zoo/parts/families.hpp"
 #include "models/zoo/parts/network_word.hpp"
 #include "models/zoo/zoo.hpp"
@@ -83,9 +84,15 @@ void check_fan_out(const ZooEntry& entry, const std::vector<std::int64_t>& fan_o
 
 }  // namespace
 
+std::span<const ZooEntry> families() {
+  static const std::vector<ZooEntry> all = zoo_builders::all_networks();
+  return all;
+}
+
 std::span<const ZooEntry> zoo() {
   static const std::vector<ZooEntry> sorted = [] {
-    std::vector<ZooEntry> all = zoo_builders::all_networks();
+    std::vector<ZooEntry> all(families().begin(), families().end());
+    for (ZooEntry& entry : zoo_builders::configured_networks()) all.push_back(std::move(entry));
     std::ranges::sort(all, {}, &ZooEntry::name);
     return all;
   }();

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,9 @@ struct NetworkWord {
 /// alone mean one network; then without what may follow a name ("_seq384", "-Instruct"); then
 /// behind its publisher ("meta-llama/Llama-3.1-8B"). Nothing: it names none.
 [[nodiscard]] std::optional<NetworkWord> read_network_word(std::string_view name);
+
+/// The networks that families in C++ state: what `zoo()` has beside those of models/zoo/config.
+[[nodiscard]] std::span<const ZooEntry> families();
 
 /// Every spelling of hwspecs/name of one network.
 [[nodiscard]] std::vector<std::string> spellings_of(const ZooEntry& entry);
