@@ -11,7 +11,7 @@ set -eu
 
 build="g++ cmake ninja-build ccache git ca-certificates
   libprotobuf-dev protobuf-compiler libboost-graph-dev libeigen3-dev libcli11-dev libfmt-dev
-  nlohmann-json3-dev zlib1g-dev libsqlite3-dev libmd-dev
+  nlohmann-json3-dev zlib1g-dev libminizip-dev libsqlite3-dev libmd-dev
   coinor-libcbc-dev libbz2-dev gfortran"
 headers="python3 pybind11-dev python3-dev"
 python="python3-numpy python3-setuptools python3-wheel python3-pip python3-venv"

@@ -80,7 +80,7 @@ ForwardGraph GraphStore::forward(const Job& job, Phase phase, const NetworkCode&
   InputRecord record;
   if (is_file) {  // a file may change: its bytes are its name
     refuse_other_file(job.network);
-    bytes = read_file(job.network, kMostNetworkBytes);
+    bytes = read_network_bytes(job.network);
     record = {"network", std::filesystem::path(job.network).filename().string(), sha256(bytes)};
   }
   BuildOptions options = options_of(job, training, code);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "hwspecs/loaders/known_names.hpp"
+#include "models/aten/import.hpp"
 #include "models/encoder/config.hpp"
 #include "models/language/config.hpp"
 #include "models/language/graph.hpp"
@@ -101,15 +102,30 @@ std::vector<std::string> left_out_of_graph(const LanguageNetwork& network) {
   return result;
 }
 
+std::string read_network_bytes(const std::string& path) {
+  return is_aten_path(path) ? read_aten_file(path, kMostNetworkBytes)
+                            : read_file(path, kMostNetworkBytes);
+}
+
 std::int64_t usual_batch(const std::string& network) {
   if (!is_network_path(network) || is_config_path(network)) return 1;
   refuse_other_file(network);
-  return onnx_batch(read_file(network, kMostNetworkBytes), network);
+  const std::string bytes = read_network_bytes(network);
+  return is_aten_path(network) ? aten_batch(bytes, network) : onnx_batch(bytes, network);
 }
 
 NetworkFile read_network_file(const std::string& bytes, const std::string& path,
                               const BuildOptions& options) {
   if (is_config_path(path)) return from_config(bytes, path, options);
+  if (is_aten_path(path)) {
+    AtenNetwork network = import_aten(bytes, path,
+                                      {.batch = options.batch,
+                                       .image_size = options.image_size,
+                                       .seq_len = options.seq_len,
+                                       .training = options.training,
+                                       .attention = options.attention});
+    return {.graph = std::move(network.graph), .warnings = std::move(network.warnings)};
+  }
   OnnxNetwork network = import_onnx(bytes, path,
                                     {.batch = options.batch,
                                      .image_size = options.image_size,

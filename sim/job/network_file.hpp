@@ -20,7 +20,13 @@ namespace tracecast {
 /// What a config.json's graph has no ops for, in words.
 [[nodiscard]] std::vector<std::string> left_out_of_graph(const LanguageNetwork& network);
 
-/// The batch of a job that states none: what an ONNX file fixes, else 1.
+/// What read_network_file reads of a file: its bytes, of an exported program (.pt2) the part that
+/// says what is computed.
+/// Throws InputError: absent, too large, no archive.
+[[nodiscard]] std::string read_network_bytes(const std::string& path);
+
+/// The batch of a job that states none: what an ONNX file fixes, or what a pass of PyTorch was
+/// traced at; else 1.
 /// Throws InputError: a file that cannot be read.
 [[nodiscard]] std::int64_t usual_batch(const std::string& network);
 
@@ -28,7 +34,8 @@ struct NetworkFile {
   NetworkGraph graph;
   std::vector<std::string> warnings{};
 };
-/// The forward graph of a file's bytes: ONNX, or a config.json by its path's end.
+/// The forward graph of a file's bytes: ONNX, or by its path's end a config.json or a traced pass
+/// of PyTorch (models/aten/import.hpp).
 /// Throws InputError naming the path: what the readers refuse, images for a network of tokens.
 [[nodiscard]] NetworkFile read_network_file(const std::string& bytes, const std::string& path,
                                             const BuildOptions& options);

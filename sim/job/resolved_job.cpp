@@ -458,7 +458,9 @@ LoopContext loop_context(const ResolvedJob& job) {
 }
 
 bool is_network_path(std::string_view network) {
-  if (network.ends_with(".onnx") || network.ends_with(".json")) return true;
+  for (const char* ending : {".onnx", ".json", ".graph", ".pt2"}) {
+    if (network.ends_with(ending)) return true;
+  }
   return network.find('/') != std::string_view::npos && find_network(network) == nullptr;
 }
 

@@ -27,6 +27,7 @@ import sys
 import tarfile
 import tempfile
 import time
+import zipfile
 
 CPU_S, WALL_S, RSS_MB = 10, 120, 512
 ADDRESS_SPACE = 4 << 30  # of one run: what goes far beyond the limit ends there and not the machine
@@ -183,6 +184,71 @@ GENAI = json.dumps({"time_to_first_token": {"unit": "ms", "avg": 50, "p50": 45, 
                     "avg": 9}, "request_latency": {"unit": "ms", "avg": 900}, "output_token_throughput": {"unit": "tokens/sec", "avg": 1000},
                     "input_sequence_length": {"avg": 100}, "output_sequence_length": {"avg": 50}, "request_count": {"avg": 100},
                     "input_config": {"concurrency": 4}}).encode()
+GRAPH = b"""tracecast graph 1
+network small
+traced pytorch 2
+mode train
+parameter %conv.weight f32[8,3,3,3]
+parameter %bn.weight f32[8]
+parameter %bn.bias f32[8]
+buffer %bn.mean f32[8]
+buffer %bn.var f32[8]
+parameter %fc.weight f32[24,8]
+frozen %fc.bias f32[24]
+input %image f32[2,3,16,16]
+%1 f32[2,8,8,8] = aten.convolution.default(input=%image, weight=%conv.weight, bias=none, stride=[2, 2], padding=[1, 1], dilation=[1, 1], transposed=false, output_padding=[0, 0], groups=1) in conv
+%2 f32[2,8,8,8], %3 f32[8], %4 f32[8] = aten.native_batch_norm.default(input=%1, weight=%bn.weight, bias=%bn.bias, running_mean=%bn.mean, running_var=%bn.var, training=true, momentum=0.1, eps=1e-05) in bn
+%5 f32[2,8,8,8] = aten.relu_.default(self=%2)
+%6 f32[2,8,64] = aten.view.default(self=%5, size=[2, 8, 64])
+%7 f32[2,64,8]{512,1,64} = aten.permute.default(self=%6, dims=[0, 2, 1])
+%8 f32[2,64,24] = aten.linear.default(input=%7, weight=%fc.weight, bias=%fc.bias) in fc
+%9 f32[2,64,8]{1536,24,1}, %10 f32[2,64,8]{1536,24,1}, %11 f32[2,64,8]{1536,24,1} = aten.split.Tensor(self=%8, split_size=8, dim=-1)
+%12 f32[2,64,8] = aten.scaled_dot_product_attention.default(query=%9, key=%10, value=%11, attn_mask=none, dropout_p=0.1, is_causal=true)
+%13 f32[2,8,64]{512,1,8} = aten.transpose.int(self=%12, dim0=-2, dim1=-1)
+%14 f32[2,64,64] = aten.matmul.default(self=%12, other=%13)
+%15 f32[2,64,64] = aten._softmax.default(self=%14, dim=-1, half_to_float=false)
+%16 f32[2,64] = aten.mean.dim(self=%15, dim=[1])
+%17 f32[2,128] = aten.cat.default(tensors=[%16, %16], dim=1)
+output %17
+"""
+
+
+def exported():
+    """A program as torch.export has it: the same ops as GRAPH's first, in JSON."""
+    def tensor(name):
+        return {"as_tensor": {"name": name}}
+
+    def meta(*sizes):
+        steps, step = [], 1
+        for size in reversed(sizes):
+            steps, step = [{"as_int": step}, *steps], step * size
+        return {"dtype": 7, "sizes": [{"as_int": size} for size in sizes], "requires_grad": True, "strides": steps}
+
+    def node(target, output, **inputs):
+        return {"target": "torch.ops.aten." + target, "outputs": [tensor(output)], "metadata": {"nn_module_stack": "a,,Net;b,layer,Linear"},
+                "inputs": [{"name": name, "arg": arg} for name, arg in inputs.items()]}
+    open_size = {"as_expr": {"expr_str": "s0", "hint": {"as_int": 2}}}
+    values = {"w": meta(8, 3, 3, 3), "l": meta(10, 512), "x": meta(2, 3, 8, 8), "c": meta(2, 8, 8, 8), "r": meta(2, 8, 8, 8), "v": meta(2, 512),
+              "y": meta(2, 10)}
+    values["x"]["sizes"][0] = open_size
+    graph = {"inputs": [tensor(name) for name in "wlx"], "outputs": [tensor("y")], "tensor_values": values, "sym_int_values": {"s0": open_size}, "nodes": [
+        node("conv2d.default", "c", input=tensor("x"), weight=tensor("w"), padding={"as_ints": [1, 1]}), node("relu.default", "r", self=tensor("c")),
+        node("view.default", "v", self=tensor("r"), size={"as_sym_ints": [{"as_name": "s0"}, {"as_int": 512}]}),
+        node("linear.default", "y", input=tensor("v"), weight=tensor("l"))]}
+    signature = {"input_specs": [{"parameter": {"arg": {"name": name}, "parameter_name": name}} for name in "wl"],
+                 "output_specs": [{"user_output": {"arg": tensor("y")}}]}
+    return json.dumps({"graph_module": {"graph": graph, "signature": signature}, "schema_version": {"major": 8, "minor": 1}}).encode()
+
+
+def archive(program):
+    """The archive that torch.export.save writes around a program."""
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as packed:
+        packed.writestr("version", "7.1")
+        packed.writestr("serialized_exported_program.json", program)
+    return file.getvalue()
+
+
 CONFIG = json.dumps({"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 256, "intermediate_size": 688,
                      "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2, "vocab_size": 1000, "max_position_embeddings":
                      2048, "tie_word_embeddings": False, "head_dim": 64, "torch_dtype": "bfloat16", "sliding_window": 512,
@@ -245,6 +311,10 @@ def cases(program):
         return [(name, files[name]), *((n, c) for n, c in files.items() if n != name)]
 
     yield Case("onnx", ["predict", "FILE", *T4], [("net.onnx", onnx())], weight=3)
+    yield Case("graph file", ["predict", "FILE", *T4], [("net.graph", GRAPH)], weight=3)
+    yield Case("graph file, resized", ["predict", "FILE", "--gpu", "t4", "--batch", "6", "--phase", "infer"], [("net.graph", GRAPH)])
+    yield Case("exported program", ["predict", "FILE", *T4], [("net.json.pt2", exported())], weight=2)
+    yield Case("archive of an exported program", ["predict", "FILE", *T4], [("net.pt2", archive(exported()))])
     yield Case("config.json", ["predict", "FILE", "--gpu", "a100", "--batch", "1", "--seq-len", "64"], [("config.json", CONFIG)])
     yield Case("config.json served", ["serve", "FILE", "--gpu", "h100", "--input", "64", "--output", "8", "--batch", "2"], [("config.json", CONFIG)])
     yield Case("config.json of experts", ["serve", "FILE", "--gpu", "h100", "--input", "64", "--output", "8", "--batch", "2"],
@@ -392,14 +462,15 @@ def mutate_words(rng, command):
         way = rng.randrange(8)
         i = rng.randrange(1, len(words)) if len(words) > 1 else 0
         if way < 4:
-            numeric = [k for k, w in enumerate(words) if k > 0 and TOKEN.search(w.encode("utf-8", "surrogateescape"))]
+            numeric = [k for k, w in enumerate(words) if k > 0 and TOKEN.search(os.fsencode(w))]
             if numeric:
                 k = rng.choice(numeric)
-                words[k] = replace_token(rng, words[k].encode(), TOKEN, lambda old: number_for(rng, old.decode()).encode()).decode()
+                changed = replace_token(rng, os.fsencode(words[k]), TOKEN, lambda old: number_for(rng, old.decode()).encode())
+                words[k] = os.fsdecode(changed)
         elif way == 4:
             words[i] = rng.choice(WORDS)
         elif way == 5:
-            words[i] = mutate_text(rng, words[i].encode()).decode(errors="surrogateescape").replace("\0", "")
+            words[i] = os.fsdecode(mutate_text(rng, os.fsencode(words[i]))).replace("\0", "")
         elif way == 6:
             words.insert(i, rng.choice(words[1:] or words))
         elif len(words) > 2:
@@ -492,7 +563,7 @@ def main():
                 if changes:
                     for _ in range(rng.choice((1, 1, 1, 2, 5))):
                         content = mutate_text(rng, content) if is_text(content) and rng.random() < 0.8 else mutate_bytes(rng, content)
-                (folder / path).write_bytes(content)
+                (folder / path).write_bytes(archive(content) if path.endswith(".json.pt2") else content)
             words = list(case.command)
             if not whole and (not case.files or case.name == "SQL"):
                 words = mutate_words(rng, words)

@@ -25,7 +25,7 @@ NetworkGraph build(const std::string& network, const SummaryOptions& options, bo
   }
   refuse_other_file(network);
   return read_network_file(
-             read_file(network, kMostNetworkBytes), network,
+             read_network_bytes(network), network,
              {.image_size = options.image_size, .seq_len = options.seq_len, .training = training})
       .graph;
 }
