@@ -50,7 +50,7 @@ class Latents {
   TensorId attend(const std::string& name, TensorId query, TensorId key, TensorId value,
                   std::int64_t heads) const {
     const std::int64_t width = b_.shape(query)[2];
-    const zoo_builders::Heads divided{heads, width / heads};
+    const zoo_builders::Heads head_shape{heads, width / heads};
     if (run_.attention != AttentionKernels::Steps) {
       return zoo_builders::attend_fused(b_, name, {query, key, value},
                                         {.batch = b_.shape(query)[0],
@@ -58,13 +58,13 @@ class Latents {
                                          .kv_heads = heads,
                                          .queries = b_.shape(query)[1],
                                          .keys = b_.shape(key)[1],
-                                         .width = divided.width});
+                                         .width = head_shape.width});
     }
     return zoo_builders::from_heads(
         b_, name,
-        zoo_builders::attend(b_, name, zoo_builders::to_heads(b_, name + ".q", query, divided),
-                             zoo_builders::to_heads(b_, name + ".k", key, divided),
-                             zoo_builders::to_heads(b_, name + ".v", value, divided),
+        zoo_builders::attend(b_, name, zoo_builders::to_heads(b_, name + ".q", query, head_shape),
+                             zoo_builders::to_heads(b_, name + ".k", key, head_shape),
+                             zoo_builders::to_heads(b_, name + ".v", value, head_shape),
                              {.scale = run_.constant}, true));
   }
   TensorId attention(const std::string& name, TensorId x, TensorId read, std::int64_t heads,

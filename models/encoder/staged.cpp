@@ -98,10 +98,10 @@ class Swin {
     x = b_.reshape(name + ".windows", b_.transpose(name + ".partition", x, kWindows),
                    {batch * rows * cols, tokens, width});
     const bool bias = c_.flag_or("qkv_bias", true);
-    const zoo_builders::Heads divided{heads, width / heads};
+    const zoo_builders::Heads head_shape{heads, width / heads};
     const auto part = [&](const std::string& of) {
       return zoo_builders::to_heads(b_, name + of, b_.linear_layer(name + of, x, width, bias),
-                                    divided);
+                                    head_shape);
     };
     const TensorId query = part(".query"), key = part(".key"), value = part(".value");
     const TensorId index = zoo_builders::integer_table(b_, name + ".index", {tokens, tokens}, 8);
@@ -265,7 +265,7 @@ NetworkGraph segformer(const Question& q) {
     if (width % heads[stage] != 0) {
       c.fail("num_attention_heads", std::to_string(heads[stage]), "divisors of hidden_sizes");
     }
-    const zoo_builders::Heads divided{heads[stage], width / heads[stage]};
+    const zoo_builders::Heads head_shape{heads[stage], width / heads[stage]};
     for (std::int64_t i = 0; i < depths[stage]; ++i) {
       const std::string block = name + std::to_string(i);
       TensorId read = b.layer_norm_layer(block + ".norm1", y);
@@ -277,7 +277,7 @@ NetworkGraph segformer(const Question& q) {
       }
       const auto part = [&](const std::string& of, TensorId from) {
         return zoo_builders::to_heads(b, block + of, b.linear_layer(block + of, from, width, true),
-                                      divided);
+                                      head_shape);
       };
       TensorId z = zoo_builders::attend(b, block, part(".query", read), part(".key", keys),
                                         part(".value", keys), {.scale = run.constant}, true);

@@ -58,7 +58,7 @@ TEST_CASE("a CPU spec that is wrong is refused in one line that says where and w
     const char* what;
     const char* from;
     const char* to;
-    const char* tells;
+    const char* message;
   };
   const Row rows[] = {
       {"half a hardware thread", "threads { value: 8", "threads { value: 6", ":7: found threads 6"},
@@ -85,7 +85,7 @@ TEST_CASE("a CPU spec that is wrong is refused in one line that says where and w
     const std::string error = error_of(row.from, row.to);
     CAPTURE(error);
     CHECK(error.starts_with("x.textproto"));
-    CHECK(error.find(row.tells) != error.npos);
+    CHECK(error.find(row.message) != error.npos);
     CHECK(error.find('\n') == error.npos);
   }
 }

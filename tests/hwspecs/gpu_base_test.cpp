@@ -130,7 +130,7 @@ TEST_CASE("a variant that cannot be is refused in one line") {
   struct Row {
     const char* what;
     std::map<std::string, std::string> files;
-    const char* tells;
+    const char* message;
   };
   std::map<std::string, std::string> too_long;
   for (int i = 0; i < 9; ++i) {
@@ -178,7 +178,7 @@ TEST_CASE("a variant that cannot be is refused in one line") {
     CAPTURE(row.what);
     const std::string error = input_error([&] { (void)with_files(row.files); });
     CAPTURE(error);
-    CHECK(error.find(row.tells) != error.npos);
+    CHECK(error.find(row.message) != error.npos);
     CHECK(error.find('\n') == error.npos);
   }
 }

@@ -76,7 +76,7 @@ TEST_CASE("a wrong machine is refused in one line that names the field") {
     const char* what;
     const char* from;
     const char* to;
-    const char* tells;
+    const char* message;
   };
   const Row rows[] = {
       {"a link to nowhere", "a: \"plx0\"", "a: \"plx1\"", ":16: found link to \"plx1\""},
@@ -104,7 +104,7 @@ TEST_CASE("a wrong machine is refused in one line that names the field") {
         test::input_error([&] { (void)load_machine_spec(text, "x.textproto"); });
     CAPTURE(error);
     CHECK(error.starts_with("x.textproto"));
-    CHECK(error.find(row.tells) != error.npos);
+    CHECK(error.find(row.message) != error.npos);
     CHECK(error.find('\n') == error.npos);
   }
   const std::string zero =

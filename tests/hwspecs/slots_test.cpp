@@ -57,7 +57,7 @@ TEST_CASE("a board that does not fit the slots is refused with those that do") {
   struct Row {
     const char* word;
     const char* machine;
-    const char* tells;
+    const char* message;
   };
   const Row rows[] = {
       {"a100_pcie_40gb", "dgx_a100",
@@ -76,7 +76,7 @@ TEST_CASE("a board that does not fit the slots is refused with those that do") {
     const std::string error = test::input_error([&] { (void)all.take(row.word, row.machine); });
     CAPTURE(error);
     CHECK(error.starts_with("--gpu: found "));
-    CHECK(error.find(row.tells) != error.npos);
+    CHECK(error.find(row.message) != error.npos);
     CHECK(error.find('\n') == error.npos);
   }
   CHECK(test::input_error([&] { (void)all.take("a1000", "dgx_a100"); }).find("a1000") !=

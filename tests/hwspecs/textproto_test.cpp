@@ -28,7 +28,7 @@ TEST_CASE("a syntax error names file, line, column, what was found and what was 
     const char* what;
     std::string text;
     const char* place;
-    const char* tells;
+    const char* message;
   };
   const Row rows[] = {
       {"a misspelt field gets the nearest one", "id: \"a\"\nsm_cuont { value: 1 }\n",
@@ -52,7 +52,7 @@ TEST_CASE("a syntax error names file, line, column, what was found and what was 
     const std::string error = syntax_error(row.text);
     CAPTURE(error);
     CHECK(error.starts_with(row.place));
-    CHECK(error.find(row.tells) != error.npos);
+    CHECK(error.find(row.message) != error.npos);
     CHECK(error.find('\n') == error.npos);
   }
 }

@@ -270,10 +270,10 @@ PageJson residences_section(const PlanReport& report) {
   return section;
 }
 
-/// What would change the answer: limits, prices, a measurement.
+/// What would change the result: limits, prices, a measurement.
 PageJson changes_section(const PlanReport& report) {
   PageJson section = new_section({.id = "changes",
-                                  .title = "What would change the answer",
+                                  .title = "What would change the result",
                                   .kind = "table",
                                   .text = "More of a limit, another price, or one run."});
   section["columns"] = {{{"name", "what"}}, {{"name", "effect"}}};
@@ -295,7 +295,8 @@ PageJson changes_section(const PlanReport& report) {
     const plan::MatrixCell& cell = report.matrix.cells[run->cell];
     section["rows"].push_back(
         {fmt::format("a run of {} on {} x {}", report.jobs[cell.job].id, cell.gang, cell.gpu),
-         fmt::format("settles {} of the doubt about the winner's lead", percent(run->settles))});
+         fmt::format("settles {} of the uncertainty about the winner's lead",
+                     percent(run->settles))});
   }
   return section;
 }

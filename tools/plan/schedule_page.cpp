@@ -108,7 +108,7 @@ PageJson jobs_section(const ScheduleSetting& setting, const ScheduleReport& repo
   return section;
 }
 
-/// A track per GPU, a slice per stay; programs are the classes.
+/// A track per GPU, a slice per allocation; programs are the classes.
 class Gantt {
  public:
   Gantt(const ScheduleSetting& setting, const ScheduleReport& report)
@@ -125,10 +125,11 @@ class Gantt {
     all_ = residences.size();
   }
   PageJson section(const std::string& policy) {
-    PageJson made = new_section({.id = "gantt",
-                                 .title = "Who runs where",
-                                 .kind = "timeline",
-                                 .text = policy + ": a track per GPU, a slice per stay of a job."});
+    PageJson made =
+        new_section({.id = "gantt",
+                     .title = "Who runs where",
+                     .kind = "timeline",
+                     .text = policy + ": a track per GPU, a slice per allocation of a job."});
     made["tick_s"] = 1e-6;
     made["names"] = names_.texts();
     made["classes"] = classes_.texts();
@@ -136,7 +137,7 @@ class Gantt {
     for (const auto& [place, track] : tracks_)
       made["tracks"].push_back(
           track.json(setting_.fleet.types[place.first].id, fmt::format("GPU {}", place.second)));
-    if (is_cut_) made["cut"] = fmt::format("The first {} slices of {} stays.", count_, all_);
+    if (is_cut_) made["cut"] = fmt::format("The first {} slices of {} allocations.", count_, all_);
     return made;
   }
 

@@ -89,7 +89,7 @@ std::string inert(std::string_view json) {
 }  // namespace
 
 void add_report_option(CLI::App& subcommand, std::string& file) {
-  subcommand.add_option("--report", file, "Write the answer as a page with charts, one HTML file")
+  subcommand.add_option("--report", file, "Write the report as a page with charts, one HTML file")
       ->type_name("FILE");
 }
 

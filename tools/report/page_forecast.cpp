@@ -439,7 +439,7 @@ struct Details {
     sections.push_back(causes_section(forecast));
     timeline(
         many_gpus_timeline(many.step, many.kind_of, many.groups.size() == 1 ? d.job.gpu.name : ""),
-        "A step of every GPU: stretches between gradients that get ready, and their "
+        "A step of every GPU: slices between gradients that get ready, and their "
         "communication.");
     if (!many.step.busiest.empty()) sections.push_back(links_section(many));
     add_one_gpu(sections, d.job, many.one_gpu, trust + " Of one GPU alone.");

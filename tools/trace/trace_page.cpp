@@ -39,7 +39,7 @@ PageJson classes_section(const traces::Summary& s) {
     for (const traces::AlgorithmTime& part : s.algorithms) {
       const bool is_known = part.algorithm != Algorithm::None;
       section["bars"].push_back(
-          bar(is_known ? to_string(part.algorithm) : "algorithm not told", part.kernels, 1));
+          bar(is_known ? to_string(part.algorithm) : "algorithm not recorded", part.kernels, 1));
     }
   }
   return section;

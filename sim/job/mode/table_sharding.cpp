@@ -40,7 +40,7 @@ void divide_tables_of(ResolvedJob& job, const StrategyProfile& strategy, std::ui
   const PlacedJob& o = job.options;
   if (o.accumulate > 1 || o.recompute != "none") {
     throw InputError("--strategy " + strategy.id, o.accumulate > 1 ? "--accumulate" : "--recompute",
-                     "neither: nothing is known of divided tables with them");
+                     "neither: nothing is known of sharded tables with them");
   }
   const int states = job.phase == Phase::Train ? state_count(*find_optimizer(o.optimizer)) : 0;
   const std::vector<EmbeddingTable> tables = find_tables(*job.forward);
@@ -57,7 +57,7 @@ void divide_tables_of(ResolvedJob& job, const StrategyProfile& strategy, std::ui
   const auto sharded = std::count_if(placement.shards.begin(), placement.shards.end(),
                                      [](std::uint32_t shards) { return shards > 0; });
   job.assumptions.push_back(
-      fmt::format("{} of {} embedding tables divided among {} GPUs ({}), the others on each; the "
+      fmt::format("{} of {} embedding tables sharded over {} GPUs ({}), the others on each; the "
                   "fullest has {:.1f} "
                   "million rows, looks up {:.1f} rows of a sample and sends {:.1f} sums",
                   sharded, network->tables.size(), ranks, name_of(strategy.tables->parallel_layout),

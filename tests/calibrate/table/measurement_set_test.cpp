@@ -77,7 +77,7 @@ TEST_CASE("rows that cannot be true are named with their line and reason, and no
   struct Row {
     const char* what;
     std::string row;
-    const char* tells;
+    const char* message;
   };
   const std::string head = "me,v100_pcie_32gb,fp32,gemm,forward,1,1024,1024,1024,,";
   const Row rows[] = {
@@ -104,7 +104,7 @@ TEST_CASE("rows that cannot be true are named with their line and reason, and no
     REQUIRE(set.tables[0].refused.size() == 1);
     CHECK(set.tables[0].refused[0].line == 3);
     CAPTURE(set.tables[0].refused[0].reason);
-    CHECK(set.tables[0].refused[0].reason.find(row.tells) != std::string::npos);
+    CHECK(set.tables[0].refused[0].reason.find(row.message) != std::string::npos);
     CHECK(set.tables[0].num_rows == 2);
   }
 }

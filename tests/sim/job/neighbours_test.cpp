@@ -90,7 +90,7 @@ TEST_CASE("a sharded step takes no less time with longer sequences") {
 }
 
 /// Whether a line of `lines` has all of `parts`, in order.
-bool tells(const std::vector<std::string>& lines, std::initializer_list<const char*> parts) {
+bool mentions(const std::vector<std::string>& lines, std::initializer_list<const char*> parts) {
   return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
     std::size_t at = 0;
     for (const char* part : parts) {
@@ -119,7 +119,7 @@ TEST_CASE("mixed precision is slower than fp32 only through its casts, and says 
     CAPTURE(wide->step_time_s.value);
     CAPTURE(mixed->step_time_s.value);
     if (mixed->step_time_s.value > wide->step_time_s.value * 1.02) {
-      CHECK(tells(mixed->assumptions, {"amp: casts and loss scaling take the host"}));
+      CHECK(mentions(mixed->assumptions, {"amp: casts and loss scaling take the host"}));
       ++slower;
     }
     // Without a host that issues the casts, and an update that waits for loss scaling.
@@ -169,7 +169,7 @@ TEST_CASE("a superchip is slower than its GPU elsewhere through its host alone, 
     REQUIRE(same_host);
     CHECK(same_host->step_time_s.value <= elsewhere->step_time_s.value * (1 + 1e-9));
     if (here->step_time_s.value <= elsewhere->step_time_s.value * 1.02) continue;
-    CHECK(tells(here->assumptions, {"waiting for the host takes", "NVIDIA Grace"}));
+    CHECK(mentions(here->assumptions, {"waiting for the host takes", "NVIDIA Grace"}));
     ++slower;
   }
   CHECK(slower > 5);
@@ -227,7 +227,7 @@ TEST_CASE(
     if (!now->fits()) break;
     const double rate = now->throughput_samples_per_s.value;
     if (rate < 0.85 * last)
-      CHECK(tells(now->warnings, {"memory is nearly full", " for want of workspace", " for "}));
+      CHECK(mentions(now->warnings, {"memory is nearly full", " for want of workspace", " for "}));
     if (batch <= 128) CHECK(rate > 0.6 * last);
     last = rate;
   }
