@@ -94,13 +94,13 @@ struct StepPrice::Board {
     const CollectiveLibrary& library = fabric.specs().find_collective_library(engine.collectives);
     const auto ranks = [](std::int64_t count) {
       std::vector<Rank> all;
-      for (std::int64_t i = 0; i < count; ++i) all.push_back(Rank(static_cast<std::uint32_t>(i)));
+      for (std::int64_t i = 0; i < count; ++i) all.push_back(Rank{static_cast<std::uint32_t>(i)});
       return all;
     };
     if (s.tensor > 1) tensor.emplace(fabric, ranks(s.tensor), library);
     if (s.tensor * s.data > 1) experts.emplace(fabric, ranks(s.tensor * s.data), library);
     if (s.pipeline > 1) {
-      const std::vector<Rank> ends = {Rank(0), Rank(static_cast<std::uint32_t>(s.tensor * s.data))};
+      const std::vector<Rank> ends = {Rank{0}, Rank{static_cast<std::uint32_t>(s.tensor * s.data)}};
       stage.emplace(fabric, ends, library);
     }
   }

@@ -238,8 +238,8 @@ Side Served::State::make_side(const std::string& gpu_word, std::int64_t gpus) {
   one.gpus = sharing.gpus();
   side.cluster = std::make_unique<Cluster>(make_cluster(one, gpu.id, hardware));
   for (const std::string& line : side.cluster->assumptions) assumptions.push_back(line);
-  side.machine = side.cluster->fabric.machine_of(FabricNodeId(0)).id;
-  const GpuSpec& board = side.cluster->fabric.gpu_of(Rank(0));
+  side.machine = side.cluster->fabric.machine_of(FabricNodeId{0}).id;
+  const GpuSpec& board = side.cluster->fabric.gpu_of(Rank{0});
   side.price = std::make_unique<serve::StepPrice>(side.served, engine_in(side.machine), board,
                                                   hardware.cost(), side.cluster->fabric);
   return side;
