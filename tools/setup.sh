@@ -6,6 +6,7 @@
 #   tools/setup.sh --compile building the tests as well, not yet what runs them
 #   tools/setup.sh --python  building the program and the Python module
 #   tools/setup.sh --clang   also clang, for its warnings, its sanitizers and fuzzing
+#   tools/setup.sh --torch   also PyTorch and torchvision, for the test of modules (a gigabyte)
 #   tools/setup.sh --reference  also Doxygen, for the reference of the public headers
 set -eu
 
@@ -30,8 +31,9 @@ case "${1-}" in
   --compile) wanted="$build $compile" ;;
   --python) wanted="$build $headers $python" ;;
   --clang) wanted="$wanted $clang" ;;
+  --torch) wanted="$wanted python3-torch python3-torchvision" ;;
   --reference) wanted="$wanted doxygen" ;;
-  *) echo "usage: tools/setup.sh [--build | --compile | --python | --clang | --reference]" >&2; exit 2 ;;
+  *) echo "usage: tools/setup.sh [--build | --compile | --python | --clang | --torch | --reference]" >&2; exit 2 ;;
 esac
 
 missing=""

@@ -14,11 +14,12 @@ from tracecast._core import InputError, version as __version__
 from tracecast.hardware import Gpu, Hardware, Peak
 from tracecast.results import (ParallelLayout, Figure, Forecast, Interval, Latency, Matrix, Plan, Roof, Roofline, Serving,
                                SweepSummary, Table, TraceReplay, TraceSummary)
+from tracecast.module import Graph, estimate, graph
 from tracecast.predictor import (Job, Place, Predictor, networks, plan, predict, query, run, search, serve, sweep, throughput,
                                  trace_replay, trace_summary)
 
 __all__ = [
-    "ParallelLayout", "Figure", "Forecast", "Gpu", "Hardware", "InputError", "Interval", "Job", "Latency", "Matrix", "Peak", "Place", "Plan",
-    "Predictor", "Roof", "Roofline", "Serving", "SweepSummary", "Table", "TraceReplay", "TraceSummary", "__version__", "networks",
-    "plan", "predict", "query", "run", "search", "serve", "sweep", "throughput", "trace_replay", "trace_summary",
+    "ParallelLayout", "Figure", "Forecast", "Gpu", "Graph", "Hardware", "InputError", "Interval", "Job", "Latency", "Matrix", "Peak", "Place", "Plan",
+    "Predictor", "Roof", "Roofline", "Serving", "SweepSummary", "Table", "TraceReplay", "TraceSummary", "__version__", "estimate", "graph",
+    "networks", "plan", "predict", "query", "run", "search", "serve", "sweep", "throughput", "trace_replay", "trace_summary",
 ]
