@@ -114,7 +114,7 @@ class NetworkTable final : public RowPredictor {
     PlacedJob job;
     job.network = program.network.empty() ? stated("network", "") : program.network;
     if (job.network.empty()) job.network = stated("network_as_published", "");
-    job.gpu = row.gpu();
+    job.gpu = program.gpu.empty() ? row.gpu() : program.gpu;
     if (job.gpu.empty()) return skip("GPU " + stated("gpu_as_published", "") + " has no spec");
     job.batch = batch;
     job.phase = to_string(*phase);
