@@ -73,6 +73,24 @@ std::string folded(std::string_view word) {
   return result;
 }
 
+/// When the release of a framework came out that the words of a job state, where a list of its
+/// releases says so (hwspecs/release).
+std::optional<std::string> month_of_release(std::span<const ReleaseHistory> histories,
+                                            const FrameworkProfile& framework,
+                                            std::string_view version) {
+  const VersionNumber v = parse_version(version);
+  std::optional<std::string> month;
+  if (v.is_container || v.major == 0) return month;
+  for (const ReleaseHistory& history : histories) {
+    if (history.id != family_of(framework)) continue;
+    for (const ReleaseHistory::Release& release : history.releases) {
+      const VersionNumber from = parse_version(fmt::format("{:.1f}", release.version));
+      if (std::pair(v.major, v.minor) >= std::pair(from.major, from.minor)) month = release.month;
+    }
+  }
+  return month;
+}
+
 }  // namespace
 
 // ---- Frameworks ----
@@ -161,14 +179,16 @@ SoftwareDefaults SpecLibrary::defaults_of(const FrameworkProfile& framework,
   const std::size_t range = words.date.find("..");
   const std::string last(range == std::string_view::npos ? words.date
                                                          : words.date.substr(range + 2));
-  const std::string month = month_of_container(words.version).value_or(last);
+  const std::string month =
+      month_of_container(words.version)
+          .value_or(month_of_release(releases(), framework, words.version).value_or(last));
   if (!stated && !month.empty()) {
     // A container ships the library of its month, whatever the framework's own binaries link.
     const double newest = find_releases("cudnn").newest(month);
     defaults.cudnn_version = parse_version(words.version).is_container
                                  ? newest
                                  : std::min(framework.convolutions.cudnn_version, newest);
-  } else if (!stated && gpu.architecture >= Architecture::Ampere) {
+  } else if (!stated && words.version.empty() && gpu.architecture >= Architecture::Ampere) {
     // What runs there today was built after the release that the profile knows.
     defaults.cudnn_version =
         std::max(framework.convolutions.cudnn_version, find_releases("cudnn").newest("9999"));

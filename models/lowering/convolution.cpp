@@ -92,6 +92,14 @@ class CandidateBuilder {
     } else {
       add_implicit();
     }
+    const bool half_on_tensor_cores =
+        formats_.unit == MathUnit::TensorCore && element_size(formats_.storage) == Bytes(2);
+    if (half_on_tensor_cores && layout_ == ImageLayout::Nhwc &&
+        lacks_grouped_tensor_kernels(a_, pass_, cudnn_version_)) {
+      candidates_.clear();
+      add_grouped_direct();
+      return std::move(candidates_);
+    }
     // No memory holds more: nothing to choose from, and the sizes below stay far from overflow.
     constexpr double kMostElements = 0x1p44;
     if (std::max({x_.elements, w_.elements, y_.elements}) > kMostElements)
@@ -108,7 +116,7 @@ class CandidateBuilder {
       if (!is_strided || pass_ == Pass::Forward) add_fft_tiling();
     }
     if (!is_strided && a_.dilation_h == 1 && a_.dilation_w == 1) {
-      if (!is_depthwise() && !lacks_grouped()) {
+      if (!is_depthwise() && !lacks_grouped() && !lacks_winograd()) {
         if (a_.r == 3 && a_.s == 3) {
           if (pass_ != Pass::BackwardWeights) add_winograd_fused();
           add_winograd_nonfused(kNonfused3x3);
@@ -129,6 +137,13 @@ class CandidateBuilder {
 
   [[nodiscard]] bool lacks_grouped() const {
     return a_.groups > 1 && lacks_grouped_kernels(architecture_, cudnn_version_);
+  }
+  /// From Ampere on there is no Winograd on tensor cores in 16 bits. CHOICE by rows: VGG with
+  /// everything tried out (data/market/timm.csv.gz) nears the peak of plain convolution on RTX
+  /// 3090, 4090 and 5090, and never passes it (notes/0001).
+  [[nodiscard]] bool lacks_winograd() const {
+    return architecture_ >= Architecture::Ampere && formats_.unit == MathUnit::TensorCore &&
+           element_size(formats_.storage) == Bytes(2) && cudnn_version_ >= 8.1;
   }
   [[nodiscard]] bool suits_tensor_cores() const {
     if (lacks_grouped()) return false;
@@ -327,12 +342,26 @@ class CandidateBuilder {
     kernel.work = ConvWork{padded};
   }
 
-  /// cuDNN has kernels of its own for images that lie channels last, and PyTorch takes them there.
-  /// Source: PyTorch 2, aten/src/ATen/native/Convolution.cpp, use_cudnn_depthwise.
+  /// As kernels of cuDNN's for one or a few channels, whose images need no transposes.
+  void append_library_direct(Candidate& candidate) {
+    Kernel& kernel = append_main(candidate, "conv", cuda_formats_);
+    std::get<ConvWork>(kernel.work).shape.channels_last = true;
+  }
+  void add_grouped_direct() {
+    const bool forward = pass_ == Pass::Forward;
+    Candidate& candidate = add(forward ? Algorithm::ImplicitGemm : Algorithm::Direct, 1);
+    if (forward) {
+      append_main(candidate, "conv", cuda_formats_);
+    } else {
+      append_library_direct(candidate);
+    }
+  }
+
   void add_direct() {
     Candidate& candidate = add(Algorithm::Direct, 4);
-    if (is_library_depthwise(a_, cudnn_version_)) {
-      append_main(candidate, "conv", cuda_formats_);
+    if (is_library_depthwise(a_, cudnn_version_) ||
+        takes_library_depthwise(a_, layout_, formats_.storage, cudnn_version_)) {
+      append_library_direct(candidate);
       return;
     }
     open_nchw(candidate);

@@ -19,8 +19,10 @@ namespace tracecast::lowering {
 ///                      groups < c; a small kernel builds the offset table (two for weights);
 ///                      workspace 6 p q B from Volta on, 4 (c/groups) r s B before
 ///   ExplicitGemm       forward, fp32: im2col, then one GEMM; workspace e n c r s p q.
-///                      1x1, stride 1, on Ampere's tensor cores: a plain GEMM, no im2col
-///   Direct             groups == c: what cuDNN 7 runs as IMPLICIT_GEMM then
+///                      1x1, stride 1, on Ampere's tensor cores: a plain GEMM of NCHW images as
+///                      they lie, no im2col
+///   Direct             groups == c: what cuDNN 7 runs as IMPLICIT_GEMM then; cuDNN 8's kernels for
+///                      groups of channels-last images that its tensor-core kernels do not take
 ///   Fft                fp32, or fp16 in NCHW with spectra of fp32; stride 1, dilation 1, groups 1,
 ///   filter > pad, padded image <= 256;
 ///                      F = power of two >= padded image, at least 16;
@@ -43,6 +45,7 @@ namespace tracecast::lowering {
 ///                      multiple of 16, tiles = n16 ceil(p/m) ceil(q/m); cuDNN 7
 ///                      multiplies them in blocks of 128 (Kepler: as many as there are);
 ///                      workspace e t^2 (ck/groups + (c+k) tiles)
+///                      Neither Winograd in 16 bits on tensor cores from Ampere on (cuDNN 8.1)
 ///
 /// Volumes have the implicit, explicit and direct ones (Developer Guide, the same tables: Winograd
 /// and FFT take 4-D tensors; tiled FFT, which takes 5-D ones as well, is left out).

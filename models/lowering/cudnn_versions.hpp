@@ -22,10 +22,27 @@ void launch_by_group(std::vector<Candidate>& candidates, std::int64_t groups);
 /// sim/cost/convolution.cpp has the rest.
 [[nodiscard]] bool lacks_grouped_kernels(Architecture architecture, double cudnn_version);
 
-/// Whether 1x1 filters on tensor cores are GEMMs of NCHW images as they lie. So in 32 bits in a
+/// Whether cuDNN 8 has no tensor-core kernel for the groups of channels-last images of 16 bits. It
+/// has them for groups 32 at a time, of up to 32 channels that divide a tile of 64 (from 8.9 on
+/// forward any number of these), and, forward, for groups of whole tiles. Others run conv2d_,
+/// dgrad2d_ and wgrad2d_grouped_direct_kernel, on CUDA cores. Source: pytorch/pytorch issue 34977
+/// for the names; which groups: CHOICE by rows (notes/0001).
+[[nodiscard]] bool lacks_grouped_tensor_kernels(const ConvAttributes& shape, Pass pass,
+                                                double cudnn_version);
+
+/// Whether a depthwise convolution runs in cuDNN's kernels for one channel, which take
+/// channels-last images as they lie, and those of float16 that lie otherwise but for some strides
+/// and sizes. Source: PyTorch 1.9 to 2.9, aten/src/ATen/native/Convolution.cpp, use_cudnn_depthwise
+/// and check_cudnn_depthwise_workload_with_filter; bfloat16 runs PyTorch's own kernels
+/// (traces/recordings/h200_efficientnet_b0_bf16_infer_32_kineto).
+[[nodiscard]] bool takes_library_depthwise(const ConvAttributes& shape, ImageLayout layout,
+                                           Precision storage, double cudnn_version);
+
+/// Whether 1x1 filters on tensor cores can be GEMMs of NCHW images as they lie. So in 32 bits in a
 /// recorded step on A100 (TF32, cuDNN 8, HolisticTraceAnalysis); tensor cores else want NHWC, and
 /// cuDNN turns the images before and the results after (NVIDIA's Convolutional Layers User's Guide,
-/// "Tensor Layouts In Memory"), in 16 bits and, CHOICE by rows (notes/0001), with 8.0 in 32.
+/// "Tensor Layouts In Memory"): CHOICE by rows (notes/0001), with 8.0, and in 16 bits where nothing
+/// is tried out (lower.cpp).
 [[nodiscard]] bool multiplies_images_as_they_lie(Architecture architecture, Precision storage,
                                                  double cudnn_version);
 

@@ -52,7 +52,9 @@ class Lowering {
       context_.formats = plan_.formats(OpId{i});
       const std::size_t before = step_.ops.size();
       lower_op(OpId{i}, ops[i]);
-      if (step_.ops.size() > before) prepend(step_.ops.back(), input_casts(ops[i]));
+      if (step_.ops.size() == before) continue;
+      prepend(step_.ops.back(), input_casts(ops[i]));
+      if (converts_as_it_reads(ops[i])) read_as_kept(step_.ops.back(), ops[i]);
     }
     return std::move(step_);
   }
@@ -185,19 +187,48 @@ class Lowering {
     return kernels;
   }
 
+  /// Whether an op of operands of two formats is one kernel that converts what it reads: where
+  /// casts are those that the code writes, as in PyTorch since 1.5 (TensorIterator's
+  /// promote_inputs_to_common_dtype; on GPUs aten/src/ATen/native/cuda/Loops.cuh loads with a
+  /// cast).
+  [[nodiscard]] bool converts_as_it_reads(const Op& op) const {
+    return op.kind == OpKind::Binary && op.pass == Pass::Forward &&
+           context_.framework.kernels.casts_as_written && !context_.framework.compiler;
+  }
+  /// Counts every image in the format that it is kept in.
+  void read_as_kept(LoweredOp& lowered, const Op& op) const {
+    if (plan_.casts_are_ops) return;
+    const double wanted = element_size(context_.formats.storage).in_bytes();
+    double spared = 0;
+    for (const TensorId input : op.inputs) {
+      if (!is_image(input)) continue;
+      spared +=
+          (wanted - element_size(plan_.kept[input.index]).in_bytes()) * context_.elements(input);
+    }
+    for (Candidate& candidate : lowered.candidates) {
+      if (candidate.kernels.empty()) continue;
+      Kernel& last = candidate.kernels.back();
+      last.read = max(Bytes(0), last.read - Bytes(spared));
+    }
+  }
+  [[nodiscard]] bool is_image(TensorId id) const {
+    const Tensor& tensor = context_.graph.tensor(id);
+    return !tensor.is_integer &&
+           (tensor.role == TensorRole::Input || tensor.role == TensorRole::Activation ||
+            tensor.role == TensorRole::Gradient);
+  }
+
   /// One kernel for every image or gradient that is kept in another format than the op wants.
   [[nodiscard]] std::vector<Kernel> input_casts(const Op& op) {
     std::vector<Kernel> casts;
     if (op.kind == OpKind::Optimizer || plan_.casts_are_ops) return casts;
+    if (converts_as_it_reads(op)) return casts;
     const Precision wanted = context_.formats.storage;
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
       const TensorId input = op.inputs[i];
       const Tensor& tensor = context_.graph.tensor(input);
-      const bool streams = tensor.role == TensorRole::Input ||
-                           tensor.role == TensorRole::Activation ||
-                           tensor.role == TensorRole::Gradient;
       const Precision kept = plan_.kept[input.index];
-      if (!streams || tensor.is_integer || element_size(kept) == element_size(wanted)) continue;
+      if (!is_image(input) || element_size(kept) == element_size(wanted)) continue;
       // Backward ops read what the forward op saved, which was cast then: only gradients are new.
       if (op.pass != Pass::Forward && tensor.role != TensorRole::Gradient) continue;
       if (std::find(op.inputs.begin(), op.inputs.begin() + static_cast<std::ptrdiff_t>(i), input) !=
@@ -280,6 +311,13 @@ class Lowering {
              (context_.framework.convolutions.avoids_nonfused_winograd ||
               heuristic_avoids_nonfused_winograd(a, pass));
     });
+    // The heuristic's answer for NCHW images in 16 bits passes through NHWC (notes/0001).
+    if (policy() == ChoicePolicy::Heuristic && element_size(context_.formats.storage) == Bytes(2)) {
+      std::erase_if(lowered.candidates, [&](const Candidate& c) {
+        return lowered.candidates.size() > 1 && c.algorithm == Algorithm::ExplicitGemm &&
+               c.kernels.back().unit == MathUnit::TensorCore;
+      });
+    }
     if (context_.framework.convolutions.pads_uneven_images) even_out_padding(lowered, a, pass);
     add_surroundings(lowered, op, a);
     if (norm_fusion_ && norm_fusion_->adds_residual[id.index]) read_addend(lowered, op);

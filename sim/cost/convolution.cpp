@@ -74,7 +74,8 @@ double reached_share(std::int64_t filter, int stride) {
 /// the taps that meet the zeros between the outputs. Source: k of cuDNN's and CUTLASS's
 /// implicit-GEMM tiles, a slice never crosses taps; 5x5 filters of stride 2 in
 /// data/kernels/conv.csv.gz take 1.4 times the mean of 25/4 taps: the nine of the largest class.
-void fit_to_tensor_cores(TileProblem& t, const ConvAttributes& s, const Kernel& kernel) {
+void fit_to_tensor_cores(TileProblem& t, const ConvAttributes& s, const Kernel& kernel,
+                         bool is_late) {
   if (kernel.pass == Pass::BackwardWeights) return;
   const bool data = kernel.pass == Pass::BackwardData;
   const double channels =
@@ -82,7 +83,11 @@ void fit_to_tensor_cores(TileProblem& t, const ConvAttributes& s, const Kernel& 
   const double slice = 32.0 / element_size(kernel.math).in_bytes();
   const double taps = data ? taps_of_cell(s.r, s.stride_h) * taps_of_cell(s.s, s.stride_w)
                            : static_cast<double>(s.r) * static_cast<double>(s.s);
-  t.k = up_to_multiple(channels, slice) * taps;
+  // Few channels, of an image, are filled up to a power of two, and slices cross taps: CUTLASS,
+  // conv2d_fprop_activation_tile_access_iterator_few_channels and _fixed_channels (4 and 8).
+  const bool few = !data && s.groups == 1 && is_late && 2 * channels <= slice;
+  const double filled = std::max(std::exp2(std::ceil(std::log2(channels))), slice / 4);
+  t.k = few ? up_to_multiple(filled * taps, slice) : up_to_multiple(channels, slice) * taps;
   if (data) t.m *= reached_share(s.r, s.stride_h) * reached_share(s.s, s.stride_w);
 }
 
@@ -224,7 +229,13 @@ double of_pass(const RecordedParameters::DepthwisePasses& passes, Pass pass) {
 /// is counted.
 double direct_taps(const Kernel& kernel, const ConvWork& work, const RecordedParameters& p) {
   const ConvAttributes& s = work.shape;
-  const double taps = kernel.flops.in_flop() / 2;
+  double taps = kernel.flops.in_flop() / 2;
+  // Guess: a warp's lanes hold the channels of one group.
+  if (s.groups > 1 && s.groups < s.c) {
+    constexpr double kWarp = 32;
+    const double channels = static_cast<double>(s.c) / static_cast<double>(s.groups);
+    taps *= up_to_multiple(channels, kWarp) / channels;
+  }
   if (is_library_depthwise(s, work.cudnn_version)) {
     const bool is_low_precision = element_size(kernel.data) < element_size(Precision::Fp32);
     return taps *
@@ -314,7 +325,7 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
   t.result_bytes = kernel.pass != Pass::BackwardData ? t.batch * t.m * t.n * 4.0 : 0.0;
   if (tensor_core && kernel.pass == Pass::Forward) t.most_slices = kMostSlices;
   if (tensor_core) {
-    fit_to_tensor_cores(t, s, kernel);
+    fit_to_tensor_cores(t, s, kernel, is_late);
     if (is_late && element_size(kernel.math) <= Bytes(2)) share_tiles(t, s, kernel.pass);
   }
   t.depth_per_step = depth_per_step(kernel);

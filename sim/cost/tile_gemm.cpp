@@ -151,7 +151,8 @@ TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& mach
       (tensor_core ? profile.tensor.step_cycles : single_step_cycles(gpu.architecture, profile)) /
       machine.clock.in_si();
   // What keeps tensor cores waiting is not held back with them.
-  const double cut = tensor_core ? tensor_cut(gpu, GemmFormat::Half) : 1, lost_to_cut = 1 - 1 / cut;
+  const double cut = tensor_core ? tensor_cut(gpu, GemmFormat::Half) : 1;
+  const TensorRates rates{.peak = sm_rate, .whole = sm_rate * cut};
   const double registers = std::max(gpu.registers_per_sm, 1);
   const double base_memory = problem.traffic_bytes / bandwidth;
 
@@ -165,15 +166,14 @@ TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& mach
     const double shape =
         1.0 + overhead * std::max(reference / tile.n + reference / tile.m - 1.0, 0.0);
     const double walks = page_walks(problem, gpu.architecture) / machine.clock.in_si();
-    const double busy =
-        problem.depth_per_step * waves *
-        (2.0 * tile.n * tile.m * (lost_to_cut / sm_rate + shape / (cut * best_rate)) + walks);
+    const double rate = cut == 1 ? best_rate / shape : rates.at(problem.efficiency / shape);
+    const double busy = problem.depth_per_step * waves * (2.0 * tile.n * tile.m / rate + walks);
     const double resident = std::max(1.0, registers / (kRegistersPerThread * tile.threads));
     const double waiting = step_latency * std::max(per_sm / resident, 1.0);
     const double steps = std::ceil(problem.k / (split * problem.depth_per_step));
     const double step = std::max(busy, waiting);
     const double prologue =
-        counts_steps ? prologue_steps * step
+        counts_steps ? prologue_steps * std::max(busy / cut, waiting)
                      : problem.depth_per_step *
                            block_prologue(tile.n * tile.m, waves, machine, gpu, profile).in_s();
     const double compute = steps * step + prologue;

@@ -101,6 +101,23 @@ TEST_CASE(
   CHECK_FALSE(groups("NGC pytorch-24.03-py3", ""));
 }
 
+TEST_CASE("a release of PyTorch links the cuDNN of its month, a later date or GPU regardless") {
+  GpuSpec ampere;
+  ampere.architecture = Architecture::Ampere;
+  const auto cudnn = [&](std::string_view framework, std::string_view version,
+                         std::string_view date) {
+    return defaults(framework, version, date, ampere).cudnn_version;
+  };
+  CHECK(cudnn("pytorch", "1.12", "") == 8.5);
+  CHECK(cudnn("pytorch_2", "2.0.1", "") == 8.5);
+  CHECK(cudnn("pytorch_2", "2.1", "2025-01") == 8.9);
+  CHECK(cudnn("pytorch_2", "2.3", "") == 8.9);
+  CHECK(cudnn("pytorch_2", "2.4.1", "") == 9);
+  CHECK(cudnn("pytorch_2", "2.11", "") == 9);
+  CHECK(cudnn("pytorch_2", "", "2023-06") == 8.9);
+  CHECK(cudnn("pytorch_2", "", "") == 9);
+}
+
 TEST_CASE("kernels written for Hopper come with the library of a version, container or month") {
   GpuSpec hopper;
   hopper.architecture = Architecture::Hopper;

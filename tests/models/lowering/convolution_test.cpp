@@ -517,11 +517,13 @@ TEST_SUITE("models/lowering/convolution") {
   TEST_CASE("a 1x1 convolution on Ampere's tensor cores can be a plain GEMM without transposes") {
     const ConvAttributes a = square(8, 64, 28, 32, 1);
     for (const Pass pass : kPasses) {
-      const Candidate gemm =
-          find(candidates(a, pass, PrecisionMode::Tf32, test::ampere()), Algorithm::ExplicitGemm);
-      CHECK(gemm.kernels.size() == 1);
-      CHECK(flops(gemm, true) == 2 * a.macs());
-      CHECK(gemm.workspace.in_bytes() == 0);
+      for (const PrecisionMode mode : {PrecisionMode::Tf32, PrecisionMode::Fp16}) {
+        const Candidate gemm =
+            find(candidates(a, pass, mode, test::ampere()), Algorithm::ExplicitGemm);
+        CHECK(gemm.kernels.size() == 1);
+        CHECK(flops(gemm, true) == 2 * a.macs());
+        CHECK(gemm.workspace.in_bytes() == 0);
+      }
       // Its first library turned images and results.
       const auto before_8_1 = convolution_candidates(a, pass, PrecisionMode::Tf32,
                                                      ImageLayout::Nchw, test::ampere(), 8.0);
@@ -532,6 +534,101 @@ TEST_SUITE("models/lowering/convolution") {
       CHECK(std::none_of(before_8_1.begin(), before_8_1.end(), [](const Candidate& c) {
         return c.algorithm == Algorithm::ExplicitGemm && c.kernels.size() == 1;
       }));
+    }
+  }
+
+  TEST_CASE("16-bit tensor cores have no Winograd from Ampere on") {
+    const ConvAttributes a = square(16, 64, 56, 64, 3);
+    const auto has = [&](Algorithm algorithm, PrecisionMode mode, const GpuSpec& gpu) {
+      return algorithms(candidates(a, Pass::Forward, mode, gpu)).count(algorithm) == 1;
+    };
+    for (const Algorithm winograd : {Algorithm::WinogradFused, Algorithm::WinogradNonfused}) {
+      CHECK_FALSE(has(winograd, PrecisionMode::Fp16, test::ampere()));
+      CHECK(has(winograd, PrecisionMode::Tf32, test::ampere()));
+      CHECK(has(winograd, PrecisionMode::Fp16, test::volta()));
+    }
+  }
+
+  TEST_CASE("cuDNN 8 has tensor-core kernels for some groups of channels-last images") {
+    struct Row {
+      const char* what;
+      std::int64_t channels, groups;
+      bool forward, backward;
+    };
+    const Row rows[] = {
+        {"32 groups of 4", 128, 32, true, true}, {"32 groups of 32", 1024, 32, true, true},
+        {"4 groups of 16", 64, 4, false, false}, {"25 groups of 16", 400, 25, false, false},
+        {"groups of 48", 432, 9, false, false},  {"groups of two tiles", 896, 7, true, false},
+        {"groups of 168", 336, 2, false, false},
+    };
+    const auto on_tensor_cores = [](const Row& row, Pass pass, ImageLayout layout, double version) {
+      const ConvAttributes a = square(8, row.channels, 14, row.channels, 3, 1, row.groups);
+      const auto list =
+          convolution_candidates(a, pass, PrecisionMode::Fp16, layout, test::ampere(), version);
+      return std::any_of(list.begin(), list.end(), [](const Candidate& c) {
+        return c.kernels.back().unit == MathUnit::TensorCore;
+      });
+    };
+    for (const Row& row : rows) {
+      CAPTURE(row.what);
+      CHECK(on_tensor_cores(row, Pass::Forward, ImageLayout::Nhwc, 8.5) == row.forward);
+      for (const Pass pass : {Pass::BackwardData, Pass::BackwardWeights}) {
+        CHECK(on_tensor_cores(row, pass, ImageLayout::Nhwc, 8.5) == row.backward);
+      }
+      CHECK(on_tensor_cores(row, Pass::Forward, ImageLayout::Nhwc, 8.9) ==
+            (row.forward || row.channels / row.groups == 16));
+      CHECK(on_tensor_cores(row, Pass::Forward, ImageLayout::Nhwc, 9));
+      // No transposes round what runs in their place.
+      const ConvAttributes a = square(8, row.channels, 14, row.channels, 3, 1, row.groups);
+      if (row.backward) continue;
+      const auto list = convolution_candidates(a, Pass::BackwardData, PrecisionMode::Fp16,
+                                               ImageLayout::Nhwc, test::ampere(), 8.5);
+      REQUIRE(list.size() == 1);
+      CHECK(list.front().kernels.size() == 1);
+      CHECK(list.front().kernels.front().unit == MathUnit::CudaCore);
+    }
+  }
+
+  TEST_CASE("float16 depthwise convolutions run cuDNN's kernels where PyTorch takes them") {
+    struct Row {
+      const char* what;
+      std::int64_t channels, image, kernel;
+      int stride;
+      ImageLayout layout;
+      PrecisionMode mode;
+      double version;
+      bool library;
+    };
+    const auto nchw = ImageLayout::Nchw, nhwc = ImageLayout::Nhwc;
+    const auto half = PrecisionMode::Fp16, whole = PrecisionMode::Fp32;
+    const Row rows[] = {
+        {"channels last", 16, 14, 7, 2, nhwc, whole, 8.5, true},
+        {"channels last, older library", 16, 14, 7, 2, nhwc, whole, 8.1, false},
+        {"stride 1", 32, 14, 3, 1, nchw, half, 8.5, true},
+        {"stride 1, older library", 32, 14, 3, 1, nchw, half, 8.1, false},
+        {"32 bits", 32, 14, 3, 1, nchw, whole, 8.5, false},
+        {"bfloat16", 32, 14, 3, 1, nchw, PrecisionMode::Bf16, 8.5, false},
+        {"few channels", 16, 14, 3, 1, nchw, half, 8.5, false},
+        {"small image", 32, 6, 3, 1, nchw, half, 8.5, false},
+        {"7x7", 32, 14, 7, 1, nchw, half, 8.5, false},
+        {"stride 2, few channels", 128, 28, 3, 2, nchw, half, 8.5, false},
+        {"stride 2, wide images", 256, 28, 3, 2, nchw, half, 8.5, true},
+        {"stride 2, narrow images", 256, 14, 3, 2, nchw, half, 8.5, false},
+        {"stride 2, many channels", 512, 14, 5, 2, nchw, half, 8.5, true},
+    };
+    for (const Row& row : rows) {
+      CAPTURE(row.what);
+      const ConvAttributes a =
+          square(8, row.channels, row.image, row.channels, row.kernel, row.stride, row.channels);
+      const Candidate direct = find(convolution_candidates(a, Pass::Forward, row.mode, row.layout,
+                                                           test::ampere(), row.version),
+                                    Algorithm::Direct);
+      const auto work =
+          std::find_if(direct.kernels.begin(), direct.kernels.end(),
+                       [](const Kernel& k) { return std::holds_alternative<ConvWork>(k.work); });
+      REQUIRE(work != direct.kernels.end());
+      CHECK(is_library_depthwise(std::get<ConvWork>(work->work).shape, row.version) == row.library);
+      if (row.library) CHECK(direct.kernels.size() == 1);
     }
   }
 

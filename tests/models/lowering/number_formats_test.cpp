@@ -88,6 +88,25 @@ TEST_SUITE("models/lowering/number_formats") {
     CHECK(casts(PrecisionMode::Fp32).empty());
   }
 
+  TEST_CASE("an eager sum of two formats is one kernel that reads each as it is kept") {
+    GraphBuilder b("residual", 2);
+    const TensorId x = b.input("x", {2, 64});
+    const TensorId y = b.linear_layer("linear", x, 64, false);
+    b.graph().outputs = {b.binary("sum", "add", std::array{x, y})};
+    const NetworkGraph graph = std::move(b).take();
+    const auto sum = [&](const char* framework) {
+      const LoweredStep step = lower(graph, find_framework(framework), test::ampere(),
+                                     {.precision = PrecisionMode::Amp});
+      return kernels_by_op(graph, step).at("sum");
+    };
+    // The input is fp32, the layer's result fp16, the sum fp32.
+    const auto eager = sum("pytorch_2");
+    REQUIRE(names(eager) == Names{"combine"});
+    CHECK(eager.front().read == Bytes(128 * (4 + 2)));
+    CHECK(eager.front().written == Bytes(128 * 4));
+    CHECK(names(sum("tensorflow")) == Names{"cast", "combine"});
+  }
+
   TEST_CASE("dynamic loss scaling looks at every gradient, and the host waits for the outcome") {
     const NetworkGraph graph = training(varied_network());
     const auto scaling = [&](const char* framework, PrecisionMode mode) {

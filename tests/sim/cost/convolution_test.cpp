@@ -180,6 +180,55 @@ TEST_CASE("groups share a tile on tensor cores, each with an instruction's depth
         8 * cast_us(Pass::Forward, 128, 32, 8.9));
 }
 
+TEST_CASE("few channels of an image are filled up to four or eight, in libraries that have that") {
+  const auto us = [](std::int64_t channels, double version) {
+    ConvAttributes shape = same_size(64, 64, 32, 64, 4);
+    shape.c = channels;
+    Kernel kernel = convolution(shape, Algorithm::ImplicitPrecomputedGemm, Pass::Forward);
+    kernel.unit = MathUnit::TensorCore;
+    kernel.data = kernel.math = Precision::Fp16;
+    std::get<ConvWork>(kernel.work).cudnn_version = version;
+    CostProfile profile = simple_profile();
+    profile = with_parameter(std::move(profile), "tensor.tile_overhead", 0);
+    profile = with_parameter(std::move(profile), "tensor.step_cycles", 0.1);
+    profile = with_parameter(std::move(profile), "tensor.prologue_steps", 0.001);
+    return compute_us(kernel, simple_gpu(), profile);
+  };
+  // 16 taps of 4, 8 or 16 values.
+  const double whole = us(16, 8.9);
+  CHECK(us(3, 8.9) == doctest::Approx(whole / 4).epsilon(0.01));
+  CHECK(us(8, 8.9) == doctest::Approx(whole / 2).epsilon(0.01));
+  CHECK(us(9, 8.9) == doctest::Approx(whole).epsilon(0.01));
+  CHECK(us(3, 8.0) == doctest::Approx(whole).epsilon(0.01));
+}
+
+TEST_CASE("rate-limited tensor cores hide what keeps whole ones waiting") {
+  // GA102's GeForce: half of what its tensor cores could do, 1,024 operations an SM and clock.
+  const auto gpu_of = [](double share) {
+    GpuSpec gpu = simple_gpu();
+    gpu.compute_capability = 86;
+    const double whole = 1024.0 * gpu.sm_count * gpu.boost_clock.in_si();
+    gpu.peaks.back() = {Precision::Fp16, MathUnit::TensorCore, FlopsPerSecond(whole * share)};
+    return gpu;
+  };
+  const auto us = [&](double share, double efficiency) {
+    ConvAttributes shape = same_size(64, 256, 32, 256, 3);
+    Kernel kernel = convolution(shape, Algorithm::ImplicitPrecomputedGemm, Pass::Forward);
+    kernel.unit = MathUnit::TensorCore;
+    kernel.data = kernel.math = Precision::Fp16;
+    CostProfile profile = simple_profile();
+    for (const char* name : {"tensor.convolution.ampere", "tensor.convolution.volta"}) {
+      profile = with_parameter(std::move(profile), name, efficiency);
+    }
+    return compute_us(kernel, gpu_of(share), profile);
+  };
+  const double whole = us(1, 0.9) / us(1, 0.6), cut = us(0.5, 0.9) / us(0.5, 0.6);
+  CHECK(whole == doctest::Approx(0.6 / 0.9).epsilon(0.01));
+  CHECK(cut > whole);
+  CHECK(cut < 1);
+  CHECK(us(0.5, 0.6) < 2 * us(1, 0.6));
+}
+
 TEST_CASE("cuDNN 8.0 fills up the columns of groups on Turing") {
   GpuSpec turing = simple_gpu(), volta = simple_gpu();
   turing.architecture = Architecture::Turing;

@@ -204,7 +204,7 @@ TEST_SUITE("sim/cost/price") {
       kernel.unit = MathUnit::TensorCore;
       return compute_us(kernel, simple_gpu(), simple_profile());
     };
-    CHECK(time(3) == doctest::Approx(time(16)));   // 16 halves are one slice
+    CHECK(time(9) == doctest::Approx(time(16)));   // 16 halves are one slice
     CHECK(time(17) == doctest::Approx(time(32)));  // two
     CHECK(time(32) == doctest::Approx(2 * time(16)).epsilon(0.01));
   }
