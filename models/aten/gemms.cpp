@@ -103,17 +103,17 @@ bool multiply(Call& call, TensorIndex left, TensorIndex right, std::optional<Ten
     TensorId x = call.whole(left), y = call.whole(right);
     if (a.size() == 1) x = build.reshape(call.name + ".row", x, {1, a[0]});
     if (b.size() == 1) y = build.reshape(call.name + ".column", y, {b[0], 1});
-    const TensorId product = build.matmul(call.name, x, y);
-    Shape shape = build.shape(product);
+    const TensorId result = build.matmul(call.name, x, y);
+    Shape shape = build.shape(result);
     if (b.size() == 1) shape.pop_back();
     if (a.size() == 1) shape.erase(shape.end() - (b.size() == 1 ? 1 : 2));
-    call.set(0, build.reshape(call.name + ".vector", product, std::move(shape)));
+    call.set(0, build.reshape(call.name + ".vector", result, std::move(shape)));
     return true;
   }
   const Operand x = operand(call, left, ".left"), y = operand(call, right, ".right");
-  TensorId product = build.matmul(call.name, x.id, y.id, x.is_swapped, y.is_swapped);
-  if (bias) product = build.add(call.name + ".add", product, *bias);
-  call.set(0, product);
+  TensorId result = build.matmul(call.name, x.id, y.id, x.is_swapped, y.is_swapped);
+  if (bias) result = build.add(call.name + ".add", result, *bias);
+  call.set(0, result);
   return true;
 }
 

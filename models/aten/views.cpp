@@ -202,7 +202,7 @@ bool select(Call& call) {
 }
 
 /// Parts along a dimension, which all are views; `drops`: of one index each, without the dimension.
-bool divided(Call& call, bool drops) {
+bool into_parts(Call& call, bool drops) {
   const TensorIndex x = call.x();
   const Shape whole = call.shape(x);
   if (whole.empty() || call.node.results.empty()) return false;
@@ -240,8 +240,8 @@ bool divided(Call& call, bool drops) {
   for (std::size_t i = 0; i < parts.size(); ++i) call.set(i, parts[i]);
   return true;
 }
-bool split(Call& call) { return divided(call, false); }
-bool unbind(Call& call) { return divided(call, true); }
+bool split(Call& call) { return into_parts(call, false); }
+bool unbind(Call& call) { return into_parts(call, true); }
 
 /// A copy, where the tensor is expanded the one that makes it whole.
 bool clone(Call& call) {
@@ -287,7 +287,6 @@ constexpr Row kViewRows[] = {
     {"aten.expand_as", expand},
     {"aten.broadcast_to", expand},
     {"aten.slice", slice},
-    {"aten.narrow", slice},
     {"aten.select", select},
     {"aten.split", split},
     {"aten.split_with_sizes", split},

@@ -13,6 +13,7 @@ tests/install/readme_path.sh. Prints a line per fault; exit code 1 when there
 is any.
 """
 import gzip
+import io
 import json
 import os
 import pathlib
@@ -22,6 +23,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import zipfile
 
 LIMIT_S = 120
 # What cannot be done where tests run, by what it begins with: without a GPU nothing is measured or recorded.
@@ -100,6 +102,43 @@ def nsight(path):
     base.close()
 
 
+GRAPH = """tracecast graph 1
+network mine
+mode train
+parameter %conv.weight f32[64,3,7,7]
+parameter %fc.weight f32[1000,64]
+input %images f32[32,3,224,224]
+%1 f32[32,64,112,112] = aten.convolution.default(input=%images, weight=%conv.weight, bias=none, stride=[2, 2], padding=[3, 3], dilation=[1, 1]) in conv
+%2 f32[32,64,112,112] = aten.relu_.default(self=%1)
+%3 f32[32,64] = aten.mean.dim(self=%2, dim=[2, 3])
+%4 f32[32,1000] = aten.linear.default(input=%3, weight=%fc.weight) in fc
+output %4
+"""
+FACTORY = """import torch
+def factory():
+    return torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.ReLU()), torch.empty(32, 256)
+"""
+
+
+def exported():
+    """A linear layer as torch.export.save writes it."""
+    def meta(*sizes):
+        return {"dtype": 7, "sizes": [{"as_int": size} for size in sizes], "requires_grad": True}
+
+    def tensor(name):
+        return {"as_tensor": {"name": name}}
+    node = {"target": "torch.ops.aten.linear.default", "outputs": [tensor("y")], "metadata": {},
+            "inputs": [{"name": "input", "arg": tensor("x")}, {"name": "weight", "arg": tensor("w")}]}
+    graph = {"inputs": [tensor("w"), tensor("x")], "outputs": [tensor("y")], "nodes": [node], "sym_int_values": {},
+             "tensor_values": {"w": meta(512, 256), "x": meta(8, 256), "y": meta(8, 512)}}
+    signature = {"input_specs": [{"parameter": {"arg": {"name": "w"}, "parameter_name": "weight"}}],
+                 "output_specs": [{"user_output": {"arg": tensor("y")}}]}
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("serialized_exported_program.json", json.dumps({"graph_module": {"graph": graph, "signature": signature}}))
+    return file.getvalue()
+
+
 NVPROF = """==1== Profiling result:
 "Type","Time(%)","Time","Calls","Avg","Min","Max","Name"
 ,%,ms,,us,us,us,
@@ -107,6 +146,8 @@ NVPROF = """==1== Profiling result:
 "GPU activities",20.0,2.0,10,200.0,100.0,300.0,"[CUDA memcpy HtoD]"
 """
 FILES = {
+    "mine.graph": GRAPH,
+    "mine.py": FACTORY,
     "nvprof.csv": NVPROF,
     "kernels.csv": "Name,Duration\nvolta_sgemm_128x64_nn,1000\nrelu_kernel,200\n",
     "jobs.csv": "job_id,submit_s,num_gpu,duration_s,model\n" + "".join(
@@ -139,6 +180,7 @@ def invent(folder, program, root):
     for name in ("report1.sqlite", "after.sqlite"):
         nsight(folder / name)
     (folder / "network.onnx").write_bytes(onnx_network())
+    (folder / "mine.pt2").write_bytes(exported())
     (folder / "mine").mkdir()
     (folder / "mine/profile.textproto").write_bytes((root / "hwspecs/cost/default.textproto").read_bytes())
     configs = root / "tests/models/language/configs"
@@ -162,11 +204,31 @@ def commands(page):
     in_code = False
     for i, line in enumerate(lines):
         in_code ^= line.startswith("```")
-        if not in_code and re.match(r"    (\S.* \| )?tracecast ", line):
+        if not in_code and re.match(r"    ((\S.* \| )?tracecast|python3 -m tracecast) ", line):
             yield i + 1, line.split(" #")[0].strip(), None
         elif in_code and line.startswith("$ tracecast "):
             end = next(j for j in range(i + 1, len(lines)) if lines[j].startswith(("```", "$ ")))
             yield i + 1, line[2:].split(" #")[0].strip(), lines[i + 1:end]
+
+
+PYTHON = "/usr/bin/python3"  # for which the module is built
+
+
+def has_torch(program):
+    """Whether the module is built beside the program, and there is a PyTorch to trace with."""
+    there = subprocess.run([PYTHON, "-c", "import torch, tracecast"], env=python_environment(program), capture_output=True, check=False)
+    return there.returncode == 0
+
+
+def python_environment(program):
+    return {**os.environ, "PYTHONPATH": str(program.parent.parent / "python")}
+
+
+def examples(page):
+    """Line number and text of the pages' programs that stand alone."""
+    for block in re.finditer(r"(?m)^```python\n((?:.*\n)*?)```", page.read_text()):
+        if block.group(1).startswith("import "):
+            yield page.read_text().count("\n", 0, block.start()) + 1, block.group(1)
 
 
 NUMBER = r"\d[\d,]*(?:\.\d+)?"
@@ -239,8 +301,8 @@ def check(number, command, shown, page, program, folder, printed):
     expected = next((code for begin, code in EXIT_CODES.items() if command.startswith(begin)), 0)
     shell = f'tracecast() {{ "{program}" "$@"; }}\n{command}'
     try:
-        result = subprocess.run(["sh", "-c", shell], cwd=folder, capture_output=True, text=True, check=False,
-                                timeout=LIMIT_S, stdin=subprocess.DEVNULL)
+        result = subprocess.run(["sh", "-c", shell.replace("python3 -m", PYTHON + " -m")], cwd=folder, capture_output=True, text=True, check=False,
+                                env=python_environment(program), timeout=LIMIT_S, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
         return f"{page}:{number}: {command}: not done after {LIMIT_S} s"
     printed.append(result.stdout)
@@ -282,18 +344,27 @@ def measured_gpus(root):
 def main():
     program, root = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
     faults, count = check_itself() + measured_gpus(root), 0
+    traces = has_torch(program)
+    if not traces:
+        print("manual_test: no PyTorch or no module: what needs it is not run")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         invent(folder, program, root)
         for page in [root / "README.md", *sorted((root / "tools/manual").glob("*.md"))]:
             name, printed = page.relative_to(root), []
             for number, command, shown in commands(page):
-                if command.startswith(NOT_RUN):
+                if command.startswith(NOT_RUN) or (command.startswith("python3") and not traces):
                     continue
                 count += 1
                 fault = check(number, command, shown, name, program, folder, printed)
                 if fault:
                     faults.append(fault)
+            for number, text in examples(page) if traces and page.name == "network.md" else ():
+                count += 1
+                done = subprocess.run([PYTHON, "-c", text], cwd=folder, env=python_environment(program), capture_output=True, text=True, check=False,
+                                      timeout=LIMIT_S)
+                if done.returncode != 0:
+                    faults.append(f"{name}:{number}: {done.stderr.strip().splitlines()[-1]}")
             known = printed + shown_text(page.read_text(), [root, root / "tools/manual"])
             faults += [f"{name}:{line}: no command here prints the number of: {words}"
                        for line, words in unfounded(page.read_text(), known)]
