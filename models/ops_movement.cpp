@@ -107,8 +107,10 @@ TensorId GraphBuilder::transpose(std::string name, TensorId x,
   Shape out(in.size());
   std::vector<bool> seen(in.size(), false);
   bool is_permutation = permutation.size() == in.size();
+  std::string note;
   for (std::size_t i = 0; is_permutation && i < in.size(); ++i) {
     const std::size_t from = checked_axis(name, permutation[i], in.size());
+    note += (i == 0 ? "" : ",") + std::to_string(from);
     is_permutation = !seen[from];
     seen[from] = true;
     out[i] = in[from];
@@ -117,7 +119,10 @@ TensorId GraphBuilder::transpose(std::string name, TensorId x,
     throw InputError(name, "a permutation that repeats or misses an axis",
                      "each axis of " + to_string(in) + " once");
   }
-  return append({.name = std::move(name), .kind = OpKind::Transpose, .inputs = {x}},
+  return append({.name = std::move(name),
+                 .kind = OpKind::Transpose,
+                 .inputs = {x},
+                 .note = std::move(note)},
                 std::move(out));
 }
 

@@ -47,6 +47,16 @@ std::string_view word_of(const Op& op) {
   }
 }
 
+/// Reductions stand in a list as "reduce", all of them, or by their function: "reduce_sum". The
+/// sums of backward passes are no calls of the network's code, which autocast would see.
+bool is_listed(const Op& op, std::span<const std::string> words) {
+  const auto has = [&](std::string_view word) {
+    return std::find(words.begin(), words.end(), word) != words.end();
+  };
+  if (has(word_of(op))) return true;
+  return op.kind == OpKind::Reduce && op.pass == Pass::Forward && has("reduce_" + op.note);
+}
+
 /// Decides op by op, in order, and notes which tensors are wide.
 class Planner {
  public:
@@ -63,8 +73,7 @@ class Planner {
           op.kind == OpKind::Attention || op.kind == OpKind::EdgeAttention ||
           op.kind == OpKind::Scan || op.kind == OpKind::Recurrent)
         return false;
-      const std::string_view word = word_of(op);
-      if (std::find(wide_words.begin(), wide_words.end(), word) != wide_words.end()) return true;
+      if (is_listed(op, wide_words)) return true;
       const auto [any, all, count] = wide_inputs(op);
       return count == 0 ? has_weight(graph_, op) : any;
     });

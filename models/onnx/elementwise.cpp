@@ -179,6 +179,7 @@ constexpr NamedHandler kElementwiseHandlers[] = {
     {"Div", arithmetic},
     {"Pow", arithmetic},
     {"Mod", arithmetic},
+    {"Addcmul", arithmetic},  // framework_ops
     {"Sum", arithmetic},
     {"Mean", arithmetic},
     {"Max", arithmetic},

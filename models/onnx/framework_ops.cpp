@@ -17,25 +17,28 @@ namespace tracecast::onnx {
 namespace {
 
 struct Formula {
-  std::string_view op;  ///< operator that stands for all of `formula`
-  std::string_view
-      formula;  ///< x: any value, the same wherever it stands; numbers; name=number: an attribute
+  std::string_view rule;     ///< as reports name it
+  std::string_view op;       ///< operator that stands for all of `formula`
+  std::string_view formula;  ///< x, w, y: any value, the same wherever it stands; numbers;
+                             ///< name=number: an attribute
 };
 
 /// How PyTorch's exporters write ops that PyTorch runs as one kernel; sources: notes/0001. Both
 /// orders of Add and Mul are meant. Another grouping of the same arithmetic (transformers'
 /// gelu_new: (0.5 x) (1 + tanh)) is code written out step by step, which runs as it stands.
-constexpr std::array<Formula, 9> kFormulas{{
-    {"Swish", "Mul(x, Sigmoid(x))"},
-    {"HardSwish", "Mul(x, HardSigmoid(x, alpha=0.16666667))"},
-    {"HardSwish", "Mul(x, Div(Clip(Add(x, 3), 0, 6), 6))"},
-    {"HardSigmoid", "Div(Clip(Add(x, 3), 0, 6), 6)"},
-    {"Mish", "Mul(x, Tanh(Softplus(x)))"},
-    {"Gelu", "Mul(Mul(x, Add(Erf(Div(x, 1.4142136)), 1)), 0.5)"},
-    {"Gelu",
+constexpr std::array<Formula, 10> kFormulas{{
+    {"silu", "Swish", "Mul(x, Sigmoid(x))"},
+    {"hard_swish", "HardSwish", "Mul(x, HardSigmoid(x, alpha=0.16666667))"},
+    {"hard_swish", "HardSwish", "Mul(x, Div(Clip(Add(x, 3), 0, 6), 6))"},
+    {"hard_sigmoid", "HardSigmoid", "Div(Clip(Add(x, 3), 0, 6), 6)"},
+    {"mish", "Mish", "Mul(x, Tanh(Softplus(x)))"},
+    {"gelu", "Gelu", "Mul(Mul(x, Add(Erf(Div(x, 1.4142136)), 1)), 0.5)"},
+    {"gelu", "Gelu",
      "Mul(Mul(x, Add(Tanh(Mul(Add(x, Mul(Mul(x, Mul(x, x)), 0.044715)), 0.7978846)), 1)), 0.5)"},
-    {"Gelu", "Mul(Mul(x, Add(Tanh(Mul(Add(x, Mul(Pow(x, 3), 0.044715)), 0.7978846)), 1)), 0.5)"},
-    {"Gelu", "Mul(Mul(x, Add(Erf(Mul(x, 0.70710678)), 1)), 0.5)"},
+    {"gelu", "Gelu",
+     "Mul(Mul(x, Add(Tanh(Mul(Add(x, Mul(Pow(x, 3), 0.044715)), 0.7978846)), 1)), 0.5)"},
+    {"gelu", "Gelu", "Mul(Mul(x, Add(Erf(Mul(x, 0.70710678)), 1)), 0.5)"},
+    {"addcmul", "Addcmul", "Add(x, Mul(Mul(w, y), 1))"},
 }};
 
 /// Numbers that a file stores in bfloat16 differ by as much.
@@ -49,9 +52,10 @@ struct OlderOperand {
 };
 constexpr std::array<OlderOperand, 2> kOlderOperands{{{"Clip", 1, "min"}, {"Clip", 2, "max"}}};
 
-/// A formula as a tree. Leaves: x (no operator, no number) and numbers.
+/// A formula as a tree. Leaves: variables (no operator, no number) and numbers.
 struct Term {
   std::string op{};
+  std::string variable{};
   std::optional<double> number{};
   std::vector<Term> operands{};
   std::vector<std::pair<std::string, double>> attributes{};
@@ -66,7 +70,7 @@ class FormulaReader {
     char* end = nullptr;
     const double number = std::strtod(word.c_str(), &end);
     if (*end == '\0') return {.number = number};
-    if (!take('(')) return {};
+    if (!take('(')) return {.variable = word};
     Term term{.op = word};
     do {
       const std::size_t equals = text_.find_first_of("=,()", at_);
@@ -104,7 +108,7 @@ class FormulaReader {
 };
 
 struct Match {
-  ValueIndex x = kAbsent;
+  std::vector<std::pair<std::string_view, ValueIndex>> variables{};
   std::vector<std::uint32_t> nodes{};  ///< the last one first
 };
 
@@ -119,21 +123,22 @@ class Restorer {
     }
   }
 
-  void run() {
-    static const std::vector<std::pair<std::string_view, Term>> kTerms = [] {
-      std::vector<std::pair<std::string_view, Term>> terms;
+  void run(std::vector<Rewrite>& rewrites) {
+    static const std::vector<std::pair<const Formula*, Term>> kTerms = [] {
+      std::vector<std::pair<const Formula*, Term>> terms;
       for (const Formula& rule : kFormulas)
-        terms.emplace_back(rule.op, FormulaReader(rule.formula).read());
+        terms.emplace_back(&rule, FormulaReader(rule.formula).read());
       return terms;
     }();
     // From the end: what a longer formula takes is not given to a shorter one.
     for (auto i = static_cast<std::uint32_t>(program_.num_graph_nodes); i-- > 0;) {
       const Node& node = program_.nodes[i];
       if (node.is_replaced || node.outputs.size() != 1) continue;
-      for (const auto& [op, term] : kTerms) {
+      for (const auto& [rule, term] : kTerms) {
         Match match;
-        if (!matches_node(term, i, match) || match.x == kAbsent || !is_free(match)) continue;
-        replace(op, i, match);
+        if (!matches_node(term, i, match) || match.variables.empty() || !is_free(match)) continue;
+        count_rewrite(rewrites, rule->rule, static_cast<int>(match.nodes.size()));
+        replace(rule->op, i, match);
         break;
       }
     }
@@ -169,12 +174,20 @@ class Restorer {
       if (i >= node.inputs.size() || node.inputs[i] == kAbsent) return false;
       const ValueIndex value = node.inputs[i];
       if (operand.op.empty()) {
-        if (match.x != kAbsent && match.x != value) return false;
-        match.x = value;
+        if (!binds(match, operand.variable, value)) return false;
       } else if (writer_[value] == kAbsent || !matches_node(operand, writer_[value], match)) {
         return false;
       }
     }
+    return true;
+  }
+
+  /// The same value wherever a variable stands.
+  static bool binds(Match& match, std::string_view variable, ValueIndex value) {
+    for (const auto& [known, is] : match.variables) {
+      if (known == variable) return is == value;
+    }
+    match.variables.emplace_back(variable, value);
     return true;
   }
 
@@ -241,9 +254,12 @@ class Restorer {
     proto->set_op_type(std::string(op));
     Node& node = program_.nodes[last];
     node.proto = proto.get();
-    node.inputs = {match.x};
+    node.inputs.clear();
     node.attributes.clear();
-    program_.values[match.x].readers.push_back(last);
+    for (const auto& [variable, value] : match.variables) {
+      node.inputs.push_back(value);
+      program_.values[value].readers.push_back(last);
+    }
   }
 
   Program& program_;
@@ -252,6 +268,8 @@ class Restorer {
 
 }  // namespace
 
-void restore_framework_ops(Program& program) { Restorer(program).run(); }
+void restore_framework_ops(Program& program, std::vector<Rewrite>& rewrites) {
+  Restorer(program).run(rewrites);
+}
 
 }  // namespace tracecast::onnx

@@ -1,4 +1,7 @@
 #pragma once
+#include <vector>
+
+#include "models/canonical/canonical.hpp"
 #include "models/onnx/program.hpp"
 
 namespace tracecast::onnx {
@@ -8,6 +11,7 @@ namespace tracecast::onnx {
 /// (framework_ops.cpp). The node keeps the name and the result of the last of those that it
 /// replaces; these others are marked `is_replaced` and never run. Left alone: what somebody else
 /// reads in between, what is an output, nodes inside of other nodes' bodies.
-void restore_framework_ops(Program& program);
+/// Each adds a line to `rewrites`.
+void restore_framework_ops(Program& program, std::vector<Rewrite>& rewrites);
 
 }  // namespace tracecast::onnx

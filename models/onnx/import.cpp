@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "models/onnx/folded_norms.hpp"
 #include "models/onnx/framework_ops.hpp"
 #include "models/onnx/input_sizes.hpp"
 #include "models/onnx/interpreter.hpp"
@@ -17,7 +18,9 @@ namespace {
 using namespace onnx;
 
 std::string network_name(std::string_view where, const ModelProto& model) {
-  std::string stem = std::filesystem::path(where).stem().string();
+  std::string_view file = where;
+  if (file.ends_with(".gz")) file.remove_suffix(3);
+  std::string stem = std::filesystem::path(file).stem().string();
   return stem.empty() ? model.graph().name() : stem;
 }
 
@@ -32,7 +35,8 @@ OnnxNetwork import_onnx(std::string_view bytes, std::string_view where,
                         const OnnxOptions& options) {
   const ModelProto model = read_model(bytes, where);
   Program program = build_program(model, where);
-  restore_framework_ops(program);
+  std::vector<Rewrite> rewrites;
+  if (!options.as_written) restore_framework_ops(program, rewrites);
   InputSizes sizes = resolve_input_sizes(program, options, where);
   const std::string name = network_name(where, model);
 
@@ -58,6 +62,13 @@ OnnxNetwork import_onnx(std::string_view bytes, std::string_view where,
   }
   network.graph = std::move(asked).take_graph();
   find_scale_layers(network.graph);
+  if (!options.as_written) {
+    unfold_batch_norms(network.graph, rewrites, network.warnings);
+    network.graph = canonicalize(
+        network.graph, {.attention = options.attention, .channels_last = options.channels_last},
+        rewrites);
+  }
+  network.rewrites = std::move(rewrites);
   return network;
 }
 

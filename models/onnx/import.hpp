@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hwspecs/software/attention_kernels.hpp"
+#include "models/canonical/canonical.hpp"
 #include "models/graph.hpp"
 
 namespace tracecast {
@@ -19,11 +20,14 @@ struct OnnxOptions {
   bool training = false;  ///< dropout works, a softmax that ends the network belongs to the loss
   /// How the framework runs what the file holds as one operator Attention.
   AttentionKernels attention = AttentionKernels::Fused;
+  bool as_written = false;     ///< operator by operator: nothing is put back together
+  bool channels_last = false;  ///< the job lays images so
 };
 
 /// A network graph and what had to be assumed to get it.
 struct OnnxNetwork {
   NetworkGraph graph;
+  std::vector<Rewrite> rewrites{};  ///< what was put together again, unless as written
   std::vector<std::string>
       warnings;  ///< unknown operators with counts, sizes that the file leaves open
 };

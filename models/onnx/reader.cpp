@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "models/onnx/gzip.hpp"
 #include "sim/base/error.hpp"
 
 namespace tracecast::onnx {
@@ -232,6 +233,11 @@ std::optional<std::int64_t> standard_opset(const ModelProto& model) {
 }  // namespace
 
 ModelProto read_model(std::string_view bytes, std::string_view where) {
+  std::string unpacked;
+  if (is_gzip(bytes)) {
+    unpacked = unpack_gzip(bytes, where, kMostBytes);
+    bytes = unpacked;
+  }
   if (bytes.empty()) throw InputError(where, "0 bytes", "an ONNX file");
   if (bytes.size() > kMostBytes) {
     throw InputError(where, std::to_string(bytes.size()) + " bytes",

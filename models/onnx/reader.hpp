@@ -12,11 +12,12 @@ inline constexpr std::int64_t kMostValues = 4096;
 /// Nodes of a file, and again after its functions are expanded.
 inline constexpr std::size_t kMostNodes = 500'000;
 
-/// The messages of an ONNX file without what an importer of shapes has no use for: contents of
-/// weights, documentation, metadata. `bytes` is read once and weights are never copied, so the
-/// memory needed beyond it is that of the graph alone. Throws InputError naming `where` and the
-/// byte: not an ONNX file, truncated, messages nested more than 64 deep, more than 64 MiB or 4
-/// million fields besides weights, IR version below 3, standard operators older than opset 7.
+/// The messages of an ONNX file, packed by gzip or not, without what an importer of shapes has no
+/// use for: contents of weights, documentation, metadata. `bytes` is read once and weights are
+/// never copied, so the memory needed beyond it is that of the graph alone. Throws InputError
+/// naming `where` and the byte: not an ONNX file, truncated, messages nested more than 64 deep,
+/// more than 64 MiB or 4 million fields besides weights, IR version below 3, standard operators
+/// older than opset 7.
 [[nodiscard]] ModelProto read_model(std::string_view bytes, std::string_view where);
 
 }  // namespace tracecast::onnx

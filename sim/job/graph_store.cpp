@@ -32,7 +32,8 @@ std::string key_of(std::string_view network, const BuildOptions& options,
   KeyText key;
   key.add(network);
   TRACECAST_ADD_MEMBERS(key, options, batch, image_size, seq_len, training, classes, fan_out,
-                        attention, grouped_attention, casts_as_written, stepwise);
+                        attention, grouped_attention, casts_as_written, stepwise, as_written,
+                        channels_last);
   TRACECAST_ADD_MEMBERS(key, adapters, rank, targets);
   return std::move(key).text();
 }
@@ -47,7 +48,9 @@ BuildOptions options_of(const Job& job, bool training, const NetworkCode& code) 
           .attention = code.attention,
           .grouped_attention = code.grouped_attention,
           .casts_as_written = code.casts_as_written,
-          .stepwise = code.stepwise};
+          .stepwise = code.stepwise,
+          .as_written = job.as_written,
+          .channels_last = job.software.channels_last.value_or(false)};
 }
 
 ForwardGraph build_zoo(std::string_view network, const BuildOptions& options) {
@@ -68,6 +71,7 @@ ForwardGraph import(const std::string& path, const BuildOptions& options, const 
   return {.graph = std::make_shared<const NetworkGraph>(std::move(file.graph)),
           .record = std::move(record),
           .warnings = std::move(file.warnings),
+          .rewrites = std::move(file.rewrites),
           .from_file = true};
 }
 

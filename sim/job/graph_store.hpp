@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hwspecs/software/attention_kernels.hpp"
+#include "models/canonical/canonical.hpp"
 #include "models/graph.hpp"
 #include "sim/job/input_record.hpp"
 #include "sim/job/job.hpp"
@@ -20,6 +21,7 @@ struct ForwardGraph {
   std::shared_ptr<const NetworkGraph> graph;
   InputRecord record;
   std::vector<std::string> warnings;  ///< of the import of a file
+  std::vector<Rewrite> rewrites{};    ///< alike
   bool from_file = false;
 };
 

@@ -14,7 +14,7 @@ inline void add_members(KeyText& key, const Software& software) {
 inline void add_members(KeyText& key, const Job& job) {
   TRACECAST_ADD_MEMBERS(key, job, network, batch, phase, precision, software, optimizer, recompute,
                         lora_rank, lora_targets, accumulate, data, pipeline, workers, epoch_samples,
-                        image_size, seq_len, classes, fan_out);
+                        image_size, seq_len, classes, fan_out, as_written);
 }
 
 inline void add_members(KeyText& key, const BoardSettings& board) {

@@ -131,8 +131,12 @@ NetworkFile read_network_file(const std::string& bytes, const std::string& path,
                                      .image_size = options.image_size,
                                      .seq_len = options.seq_len,
                                      .training = options.training,
-                                     .attention = options.attention});
-  return {.graph = std::move(network.graph), .warnings = std::move(network.warnings)};
+                                     .attention = options.attention,
+                                     .as_written = options.as_written,
+                                     .channels_last = options.channels_last});
+  return {.graph = std::move(network.graph),
+          .warnings = std::move(network.warnings),
+          .rewrites = std::move(network.rewrites)};
 }
 
 }  // namespace tracecast

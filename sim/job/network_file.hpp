@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/canonical/canonical.hpp"
 #include "models/graph.hpp"
 #include "models/language/network.hpp"
 #include "models/zoo/zoo.hpp"
@@ -33,6 +34,7 @@ namespace tracecast {
 struct NetworkFile {
   NetworkGraph graph;
   std::vector<std::string> warnings{};
+  std::vector<Rewrite> rewrites{};  ///< what was put together again of what an exporter wrote
 };
 /// The forward graph of a file's bytes: ONNX, or by its path's end a config.json or a traced pass
 /// of PyTorch (models/aten/import.hpp).

@@ -458,7 +458,7 @@ LoopContext loop_context(const ResolvedJob& job) {
 }
 
 bool is_network_path(std::string_view network) {
-  for (const char* ending : {".onnx", ".json", ".graph", ".pt2"}) {
+  for (const char* ending : {".onnx", ".onnx.gz", ".json", ".graph", ".pt2"}) {
     if (network.ends_with(ending)) return true;
   }
   return network.find('/') != std::string_view::npos && find_network(network) == nullptr;
@@ -582,6 +582,7 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
   job.from_file = forward.from_file;
   job.inputs.push_back(std::move(forward.record));
   for (std::string& warning : forward.warnings) job.warnings.push_back(std::move(warning));
+  job.rewrites = std::move(forward.rewrites);
   settle_precision(job, hardware);
   if (job.program) enter_loop(job);
   add_steps(job, graphs);

@@ -52,6 +52,7 @@ struct ResolvedJob {
   std::vector<InputRecord> inputs;
   std::vector<std::string> assumptions;  ///< what was chosen for the user, one line each
   std::vector<std::string> warnings;     ///< what makes the answer less sure, one line each
+  std::vector<Rewrite> rewrites{};       ///< of a file's ops, rule by rule
 };
 /// What the loop of `job.program` needs to know of its step.
 [[nodiscard]] LoopContext loop_context(const ResolvedJob& job);

@@ -152,6 +152,7 @@ const std::vector<FlagValue>& predict_flag_values() {
       {"--cudnn-benchmark", {}, {}, "servers", "--no-cudnn-benchmark"},
       {"--cudnn-benchmark", {}},
       {"--channels-last", {}},
+      {"--as-written", {}},
       {"--framework-version", {"0.11, cuDNN 4"}, {}, "servers"},
       {"--framework-version", {"1.8"}, {}, "training program"},  // of 2020: cuDNN 7 anyway
       {"--framework-version", {"1.6, cuDNN 6.0"}},
@@ -238,6 +239,7 @@ const std::vector<FlagValue>& predict_flag_values() {
 const std::vector<Excuse>& predict_excuses() {
   static const std::vector<Excuse> excuses = {
       {"ONNX file", "--recompute", "of five ops, none keeps what another does not read"},
+      {"ONNX file", "--as-written", "of five ops, none stands for several"},
       {"CPU", "--recompute",
        "computing again would take more memory, so nothing is: the answer says so"},
       {"several GPUs, text", "--machine", "the same NVLink wiring: alike to three digits"},

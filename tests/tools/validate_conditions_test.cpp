@@ -1,11 +1,13 @@
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "sim/base/file.hpp"
+#include "tests/support/onnx_bytes.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/tools/program.hpp"
 
@@ -214,7 +216,7 @@ TEST_CASE("tables of whole networks on GPUs on sale are read as they are") {
   CHECK(bert["rows"][0]["predicted"].get<double>() ==
         doctest::Approx(8e3 / predicted({"bert_large_squad", "--gpu", "t4", "--framework",
                                          "tensorrt", "--precision", "fp16", "--phase", "infer",
-                                         "--batch", "8", "--seq-len", "384"})));
+                                         "--batch", "8", "--seq-len", "384", "--cuda-graphs"})));
   CHECK(bert["rows"][0]["low"] < bert["rows"][0]["predicted"]);
   CHECK(bert["rows"][0]["high"] > bert["rows"][0]["predicted"]);
   CHECK(bert["rows"][1]["skipped"] == "sparse GEMMs have no cost model");
@@ -227,8 +229,8 @@ TEST_CASE("tables of whole networks on GPUs on sale are read as they are") {
       "c,a30,1,1,v1.1,resnet50,resnet50,Server,int8,17000,,,\n"
       "d,a30,1,1,v1.1,resnet50,resnet50,Offline,int8,18000,,,a\n",
       "mlperf_inference.csv");
-  const Words a30 = {"resnet50",    "--gpu", "a30",     "--framework", "tensorrt",
-                     "--precision", "int8",  "--phase", "infer",       "--batch"};
+  const Words a30 = {"resnet50", "--gpu",   "a30",   "--framework",   "tensorrt", "--precision",
+                     "int8",     "--phase", "infer", "--cuda-graphs", "--batch"};
   const auto of_batch = [&a30](const char* batch) {
     Words words = a30;
     words.emplace_back(batch);
@@ -240,6 +242,64 @@ TEST_CASE("tables of whole networks on GPUs on sale are read as they are") {
   CHECK(mlperf["rows"][1]["predicted"].get<double>() == doctest::Approx(1e3 / of_batch("1")));
   CHECK(mlperf["rows"][2]["skipped"].get<std::string>().find("serve") != std::string::npos);
   CHECK(mlperf["rows"][3]["skipped"] == "the same run as an earlier row");
+}
+
+TEST_CASE("--networks predicts the rows of a list from its files, before the zoo") {
+  const TemporaryFolder folder;
+  const std::string networks = folder.path() / "networks", table = folder.path() / "mine.csv";
+  std::filesystem::create_directory(networks);
+  const auto list = [&](const std::string& rows) {
+    write_file(networks + "/files.csv", "file,model,image_size\n" + rows);
+  };
+  write_file(networks + "/small.onnx", onnx::small_network().bytes());
+  write_file(table,
+             "gpu,gpus,framework,precision,network,network_as_published,phase,batch_per_gpu,"
+             "image_size,samples_per_s\n"
+             "rtx3090,1,pytorch,amp,,mine,infer,64,32,1000\n"
+             "rtx3090,1,pytorch,amp,resnet18,resnet18,infer,64,32,1000\n"
+             "rtx3090,1,pytorch,amp,resnet18,resnet18,infer,64,224,1000\n");
+  const auto ask = [&](const Words& more) {
+    Words words = {"validate", table, "--networks", networks, "--format", "json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return tracecast(words);
+  };
+  list("small.onnx,mine,32\nsmall.onnx,resnet18,32\n");
+  const ProcessResult done = ask({});
+  CAPTURE(done.err);
+  REQUIRE(done.exit_code == 0);
+  const Json doc = Json::parse(done.out);
+  const double by_file = predicted({networks + "/small.onnx", "--gpu", "rtx3090", "--precision",
+                                    "amp", "--phase", "infer", "--batch", "64"});
+  CHECK(doc["rows"][0]["predicted"].get<double>() == doctest::Approx(by_file));
+  CHECK(doc["rows"][1]["predicted"].get<double>() == doctest::Approx(by_file));
+  CHECK(doc["rows"][2]["predicted"].get<double>() < by_file / 2);
+  int by_network = 0, from_files = 0;
+  for (const Json& group : doc["groups"]) {
+    by_network += group["by"] == "network_as_published" ? 1 : 0;
+    if (group["by"] == "network_from" && group["key"] == "file") from_files = group["n"];
+  }
+  CHECK(by_network == 2);
+  CHECK(from_files == 2);
+
+  struct Bad {
+    const char* rows;
+    const char* complaint;
+  };
+  const Bad bad[] = {{"absent.onnx,mine,32\n", "absent.onnx"},
+                     {"small.onnx,mine,32\nsmall.onnx,mine,32\n", "a second time"},
+                     {"", "a header and no rows"}};
+  for (const Bad& row : bad) {
+    CAPTURE(row.complaint);
+    list(row.rows);
+    const ProcessResult refused = ask({});
+    CHECK(refused.exit_code == 2);
+    CHECK(refused.err.find(row.complaint) != std::string::npos);
+  }
+  list("small.onnx,mine,32\n");
+  write_file(table,
+             "gpu,gpus,framework,precision,network,phase,batch_per_gpu,samples_per_s\n"
+             "rtx3090,1,pytorch,amp,resnet18,infer,64,1000\n");
+  CHECK(ask({}).exit_code == 2);
 }
 
 TEST_SUITE_END();

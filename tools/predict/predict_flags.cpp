@@ -170,6 +170,10 @@ void refuse_idle_flags(const FlagContext& context,
     network = context.specs.find_job_spec(network.substr(kJobPrefix.size())).network;
   const ZooEntry* entry = find_network(network);
   if (entry) check_sizes_apply(*entry, context.job.image_size, context.job.seq_len);
+  const bool is_written_so = entry == nullptr && !network.ends_with(".json") &&
+                             !network.ends_with(".graph") && !network.ends_with(".pt2");
+  if (given("--as-written") && !is_written_so)
+    throw InputError("--as-written", network, "a network that an exporter wrote: an .onnx file");
   if (given("--fan-out") && (!entry || entry->fan_out.empty()))
     throw InputError("--fan-out", network, "a network that samples a graph, such as rgat");
 }

@@ -142,6 +142,9 @@ CLI::App* add_predict_subcommand(CLI::App& app, PredictOptions& options) {
                    "fused (one kernel), composed (step by step) or auto: as the framework and the "
                    "network's code did in that version")
       ->type_name("A");
+  subcommand->add_flag("--as-written", job.as_written,
+                       "An .onnx file operator by operator, without putting back together what "
+                       "exporters take apart");
   subcommand
       ->add_option("--framework-version", job.software.version,
                    "Version, such as \"1.15\" or \"1.6, cuDNN 7.0\"")

@@ -73,6 +73,11 @@ std::string report_json(const ResolvedJob& job, const Prediction& p, const Memor
   doc["data"] = job.options.data;
   doc["assumptions"] = job.assumptions;
   doc["warnings"] = job.warnings;
+  if (with_layers && job.from_file) {
+    doc["rewritten"] = Json::array();
+    for (const Rewrite& line : job.rewrites)
+      doc["rewritten"].push_back({{"rule", line.rule}, {"count", line.count}, {"ops", line.ops}});
+  }
   doc["parameters"] = job.forward->parameter_count();
   doc["forward_macs_per_sample"] =
       job.forward->forward_macs() / static_cast<double>(job.forward->batch);

@@ -30,6 +30,15 @@ std::string_view short_algorithm(std::string_view algorithm) {
   return algorithm;
 }
 
+/// What was put together again, rule by rule; empty: nothing.
+std::string rewrites_text(const ResolvedJob& job) {
+  if (job.rewrites.empty()) return "";
+  std::string text = "rewritten (--as-written: not)  times  ops of the file\n";
+  for (const Rewrite& line : job.rewrites)
+    text += fmt::format("  {:<27}  {:>5}  {:>15}\n", line.rule, line.count, line.ops);
+  return text + '\n';
+}
+
 }  // namespace
 
 std::string explain_text(const ResolvedJob& job, const Prediction& prediction) {
@@ -41,6 +50,7 @@ std::string explain_text(const ResolvedJob& job, const Prediction& prediction) {
       "bnd: what bounds the longest kernel: com(pute), mem(ory), lat(ency).\n\n",
       three_digits(prediction.step_time_s.value * 1e3),
       three_digits(prediction.timeline.kernel_busy.in_ms()));
+  text += rewrites_text(job);
   const auto line = [&](std::string_view name, std::string_view pass, std::string_view shape,
                         std::string_view gflop, std::string_view mb, std::string_view intensity,
                         std::string_view algorithm, std::string_view kernels,

@@ -17,6 +17,7 @@
 #include "sim/job/many_gpus.hpp"
 #include "sim/step/step_floor.hpp"
 #include "tools/show/network_summary.hpp"
+#include "tools/validate/network_folder.hpp"
 #include "tools/validate/published_cluster.hpp"
 #include "tools/validate/published_row.hpp"
 #include "tools/validate/validation.hpp"
@@ -76,7 +77,10 @@ constexpr std::array<FigureColumn, 3> kFigureColumns = {
 class NetworkTable final : public RowPredictor {
  public:
   NetworkTable(const CsvReader& reader, const Hardware& hardware)
-      : hardware_(hardware), records_(hardware.specs(), reader) {
+      : hardware_(hardware),
+        records_(hardware.specs(), reader),
+        names_networks_(reader.find_column("network_as_published") &&
+                        reader.find_column("image_size")) {
     for (const FigureColumn& figure : kFigureColumns) {
       if (!reader.find_column(figure.name)) continue;
       if (first_ == nullptr) first_ = &figure;
@@ -90,6 +94,11 @@ class NetworkTable final : public RowPredictor {
   /// A latency beside a rate is the same figure again; of several latencies each row has one.
   bool has_figures() const override { return first_->name == "single_stream_p90_ms"; }
   bool honors(std::string_view) const override { return true; }
+  bool use_networks(const std::filesystem::path& folder) override {
+    if (!names_networks_) return false;
+    files_.emplace(folder);
+    return true;
+  }
 
   RowResult predict(const CsvReader& reader) override {
     const RowFields row(reader);
@@ -156,10 +165,17 @@ class NetworkTable final : public RowPredictor {
     const std::string name(row.text_or_empty("framework_name"));
     if (from_host) job.pipeline = find_loader_in(name, hardware_.specs());
     add_cudnn_of(job.software.version, {name});
-    job.network = meant_network(job.network, uncompiled(job.software, hardware_));
-    const ZooEntry* entry = find_network(job.network);
-    if (entry == nullptr) return skip("network " + job.network + " is not in the zoo");
-    check_sizes_apply(*entry, job.image_size, job.seq_len);
+    const std::optional<std::string> file =
+        files_ ? files_->find(row.text("network_as_published"), row.text("image_size"))
+               : std::nullopt;
+    if (file) {
+      job.network = *file;
+    } else {
+      job.network = meant_network(job.network, uncompiled(job.software, hardware_));
+      const ZooEntry* entry = find_network(job.network);
+      if (entry == nullptr) return skip("network " + job.network + " is not in the zoo");
+      check_sizes_apply(*entry, job.image_size, job.seq_len);
+    }
     SeveralGpus several;
     if (gpus > 1) {
       several.cluster = {.gpu = job.gpu,
@@ -177,6 +193,7 @@ class NetworkTable final : public RowPredictor {
     }
     RowResult result = report(job, several, date, measured, figure.is_ms);
     result.metric = figure.name;
+    result.from_file = file.has_value();
     return result;
   }
 
@@ -300,7 +317,9 @@ class NetworkTable final : public RowPredictor {
 
   const Hardware& hardware_;
   PublishedRows records_;
+  bool names_networks_;  ///< by columns network_as_published and image_size
   const FigureColumn* first_ = nullptr;
+  std::optional<NetworkFolder> files_{};
   std::map<std::string, Report> reports_;
 };
 

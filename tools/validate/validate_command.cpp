@@ -30,6 +30,7 @@ struct ValidateOptions {
   std::vector<std::string> only;
   double min_us = 0;
   std::string engine;
+  std::string networks;  ///< folder
   bool power = false;
   SourceOptions sources;
   std::string format = "text";
@@ -192,6 +193,11 @@ int validate_command(ValidateOptions& options) {
   if (options.power && !predictor->use_power()) {
     throw InputError("--power", "a table without a column power_w", "a table with board power");
   }
+  if (!options.networks.empty() && !predictor->use_networks(options.networks)) {
+    throw InputError("--networks",
+                     "a table without networks by network_as_published and image_size",
+                     "one with these columns, such as timm.csv");
+  }
   OnlyRows selection(options.only, reader);
   const auto time_column = reader.find_column("time_us");
   if (options.min_us > 0 && !time_column) {
@@ -216,6 +222,12 @@ int validate_command(ValidateOptions& options) {
       group_columns.push_back(*column);
       validation.group_columns.emplace_back(name);
     }
+  }
+  const auto published_name =
+      options.networks.empty() ? std::nullopt : reader.find_column("network_as_published");
+  if (published_name) {
+    validation.group_columns.emplace_back("network_from");
+    validation.group_columns.emplace_back("network_as_published");
   }
   RowWalk walk(reader, *predictor);
   const PublishedRows records(hardware.specs(), reader);
@@ -260,6 +272,11 @@ int validate_command(ValidateOptions& options) {
       if (predictor->has_figures()) row.groups.push_back(row.metric);
       for (const std::size_t column : group_columns) {
         row.groups.emplace_back(walk.is_misfit() ? std::string_view() : reader.field(column));
+      }
+      if (published_name) {
+        row.groups.emplace_back(report.from_file ? "file" : "zoo");
+        row.groups.emplace_back(walk.is_misfit() ? std::string_view()
+                                                 : reader.field(*published_name));
       }
       validation.rows.push_back(std::move(row));
     }
@@ -306,6 +323,11 @@ void add_validate_command(CLI::App& app, int& exit_code) {
       ->add_option("--engine", options->engine,
                    "Figures of this inference engine, in tables that have several")
       ->check(CLI::IsMember({"trtllm", "sglang", "vllm"}));
+  subcommand
+      ->add_option("--networks", options->networks,
+                   "ONNX files by files.csv (file, model, image_size): rows with this "
+                   "network_as_published and image_size are predicted from them")
+      ->type_name("FOLDER");
   subcommand->add_flag("--power", options->power,
                        "Board power in place of the time, in tables that have both");
   add_source_options(*subcommand, options->sources);

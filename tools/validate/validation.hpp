@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -59,6 +60,7 @@ struct RowResult {
   bool error_in_points = false;  ///< both are shares; the error is their difference
   std::string out_of_reach{};    ///< as ValidatedRow has it; such rows are judged as all others
   bool malformed = false;        ///< as ValidatedRow has it
+  bool from_file = false;        ///< the network is a file's, not the zoo's
   std::string metric{}, flag{};  ///< alike; no metric: the table's
   RowUse used_for =
       RowUse::None;  ///< what the predictor knows of it beside the records of published sources
@@ -102,6 +104,9 @@ class RowPredictor {
   virtual bool use_power() { return false; }
   /// Reads one engine's figures. False: the table does not tell engines apart.
   virtual bool use_engine(std::string_view) { return false; }
+  /// Predicts rows of networks in the folder (NetworkFolder) from these files. False: the table's
+  /// rows do not name networks so.
+  virtual bool use_networks(const std::filesystem::path&) { return false; }
   /// Whether a row has several figures, told apart by their metric.
   [[nodiscard]] virtual bool has_figures() const { return false; }
   /// The current row of the reader. Throws InputError when the row is malformed.

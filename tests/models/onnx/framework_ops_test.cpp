@@ -1,9 +1,11 @@
 #include <doctest/doctest.h>
+#include <zlib.h>
 
 #include <string>
 #include <vector>
 
 #include "models/onnx/import.hpp"
+#include "sim/base/error.hpp"
 #include "tests/models/onnx/one_op.hpp"
 
 namespace tracecast {
@@ -164,6 +166,72 @@ TEST_CASE("numbers may be Constant nodes, attributes of older opsets, or 16 bits
                                {half("sqrt2", 0x3da8), half("1", 0x3c00), half("0.5", 0x3800)});
   low_precision.nodes = exported()[6].nodes;
   CHECK(import_model(low_precision).graph.ops().size() == 1);
+}
+
+TEST_CASE("a product with the number 1 added to another value is one op of three operands") {
+  OneOp model = one_op({{2, 64}, {2, 64}, {64}}, node("Add", {"x", "scaled"}, {"z"}), numbers());
+  model.nodes = {node("Mul", {"y", "v"}, {"both"}), node("Mul", {"both", "1"}, {"scaled"}),
+                 node("Add", {"x", "scaled"}, {"z"})};
+  const OnnxNetwork network = import_model(model);
+  REQUIRE(network.graph.ops().size() == 1);
+  CHECK(std::get<ElementwiseAttributes>(last_op(network.graph).attributes).name == "addcmul");
+  CHECK(last_op(network.graph).inputs.size() == 3);
+  REQUIRE(network.rewrites.size() == 1);
+  CHECK(network.rewrites[0].rule == "addcmul");
+  CHECK(network.rewrites[0].ops == 3);
+  // Half of a product is arithmetic that somebody wrote.
+  model.nodes[1] = node("Mul", {"both", "0.5"}, {"scaled"});
+  CHECK(import_model(model).graph.ops().size() == 3);
+}
+
+TEST_CASE("as written nothing is put together again") {
+  for (const Row& row : exported()) {
+    CAPTURE(row.what);
+    OneOp model = one_op({{2, 64}}, row.nodes.back(), numbers());
+    model.nodes = row.nodes;
+    const OnnxNetwork network = import_model(model, {.batch = 2, .as_written = true});
+    CHECK(network.graph.ops().size() == row.nodes.size());
+    CHECK(network.rewrites.empty());
+  }
+}
+
+TEST_CASE("batch norms that PyTorch's exporter folded into convolutions run again") {
+  // Names that the exporter gives what it computed; a layer with a bias of its own keeps its names.
+  OneOp model = one_op({{2, 4, 9, 9}}, node("Conv", {"y", "head.weight", "head.bias"}, {"z"}),
+                       {weight("onnx::Conv_7", {8, 4, 3, 3}), weight("onnx::Conv_8", {8}),
+                        weight("head.weight", {5, 8, 1, 1}), weight("head.bias", {5})});
+  model.nodes.insert(model.nodes.begin(),
+                     node("Conv", {"x", "onnx::Conv_7", "onnx::Conv_8"}, {"y"}));
+  const OnnxNetwork network = import_model(model);
+  CHECK(count_ops(network.graph, OpKind::BatchNorm) == 1);
+  CHECK(network.graph.parameter_count() == 8 * 4 * 9 + 2 * 8 + 5 * 8 + 5);
+  REQUIRE(network.warnings.size() == 1);
+  CHECK(network.warnings[0].find("1 convolutions have a batch norm folded") == 0);
+  const OnnxNetwork written = import_model(model, {.batch = 2, .as_written = true});
+  CHECK(count_ops(written.graph, OpKind::BatchNorm) == 0);
+  CHECK(written.graph.parameter_count() == 8 * 4 * 9 + 8 + 5 * 8 + 5);
+}
+
+TEST_CASE("a file packed by gzip is the same network") {
+  const std::string bytes = small_network().bytes();
+  std::string packed(bytes.size() + 1000, '\0');
+  z_stream stream{};
+  REQUIRE(deflateInit2(&stream, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+  std::string plain = bytes;
+  stream.next_in = reinterpret_cast<Bytef*>(plain.data());
+  stream.avail_in = static_cast<uInt>(plain.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  REQUIRE(deflate(&stream, Z_FINISH) == Z_STREAM_END);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  const OnnxNetwork network = import_onnx(packed, "tests/network.onnx.gz", {});
+  CHECK(network.graph.name == "network");
+  CHECK(network.graph.parameter_count() == import_model(small_network()).graph.parameter_count());
+  CHECK_THROWS_AS((void)import_onnx(packed.substr(0, packed.size() / 2), "half.onnx.gz", {}),
+                  InputError);
+  packed[packed.size() / 2] = static_cast<char>(packed[packed.size() / 2] ^ 0x55);
+  CHECK_THROWS_AS((void)import_onnx(packed, "bad.onnx.gz", {}), InputError);
 }
 
 TEST_SUITE_END();

@@ -22,7 +22,8 @@ struct Row {
 void check(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     CAPTURE(row.what);
-    const OnnxNetwork network = import_model(row.model);
+    const OnnxNetwork network =
+        import_model(row.model, {.batch = row.model.batch, .as_written = true});
     CHECK(output_shape(network.graph) == row.shape);
     CHECK(to_string(last_op(network.graph).kind) == to_string(row.kind));
     CHECK(network.warnings.empty());

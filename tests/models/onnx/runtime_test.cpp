@@ -29,7 +29,8 @@ struct Row {
 void check(const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     CAPTURE(row.what);
-    const OnnxNetwork network = import_model(row.model);
+    const OnnxNetwork network =
+        import_model(row.model, {.batch = row.model.batch, .as_written = true});
     CHECK(output_shape(network.graph) == row.shape);
     CHECK(network.graph.forward_macs() == row.macs);
     CHECK(network.graph.parameter_count() == row.parameters);

@@ -92,7 +92,8 @@ TEST_CASE("an attention block has its multiply-adds at any batch and length") {
         CAPTURE(batch);
         CAPTURE(tokens);
         const OnnxNetwork network =
-            import_model(attention(is_dynamic), {.batch = batch, .seq_len = tokens});
+            import_model(attention(is_dynamic),
+                         {.batch = batch, .seq_len = tokens, .attention = AttentionKernels::Steps});
         const NetworkGraph& graph = network.graph;
         CHECK(to_string(graph.tensor(graph.outputs[0]).shape) ==
               to_string(Shape{batch, tokens, kWidth}));
@@ -102,6 +103,11 @@ TEST_CASE("an attention block has its multiply-adds at any batch and length") {
               (kVocabulary + kPositions) * kWidth + 4 * (kWidth * kWidth + kWidth));
         CHECK(count_ops(graph, OpKind::Linear) == 4);
         CHECK(count_ops(graph, OpKind::MatMul) == 2);
+        // The same work in one kernel, where the framework has one.
+        const NetworkGraph fused =
+            import_model(attention(is_dynamic), {.batch = batch, .seq_len = tokens}).graph;
+        CHECK(count_ops(fused, OpKind::Attention) == 1);
+        CHECK(fused.forward_macs() == graph.forward_macs());
         CHECK(count_ops(graph, OpKind::Embedding) == 2);
         CHECK(count_ops(graph, OpKind::Unknown) == 0);
         // Two additions are left: the others are biases.

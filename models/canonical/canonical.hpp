@@ -1,0 +1,36 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "hwspecs/software/attention_kernels.hpp"
+#include "models/graph.hpp"
+
+namespace tracecast {
+
+/// One line of provenance: what a rule put in the place of how many ops.
+struct Rewrite {
+  std::string rule;  ///< "layer_norm"
+  int count = 0;     ///< how often
+  int ops = 0;       ///< of the file, in all, that it replaced
+};
+/// Adds to the line of the same rule, or a new one.
+void count_rewrite(std::vector<Rewrite>& lines, std::string_view rule, int ops);
+
+struct CanonicalOptions {
+  AttentionKernels attention = AttentionKernels::Steps;  ///< how the framework runs attention
+  /// The job lays images channels last, whatever the network's code does.
+  bool channels_last = false;
+  /// Moves are what PyTorch makes of them: views, and copies where a kernel needs one. False: the
+  /// reader of the graph has seen to that.
+  bool moves_as_views = true;
+};
+
+/// The forward graph of a file in the ops that a framework has: what exporters take apart is put
+/// together again (norms, softmax, attention where the framework has a kernel for it, broadcasts),
+/// and moves become views and copies. Multiply-adds and parameters stay, but for constants of the
+/// exporter's own. Each rule adds a line to `rewrites`. Rules: norms.cpp, attention.cpp,
+/// moves.cpp; notes/0001 says where each comes from.
+[[nodiscard]] NetworkGraph canonicalize(const NetworkGraph& graph, const CanonicalOptions& options,
+                                        std::vector<Rewrite>& rewrites);
+
+}  // namespace tracecast
