@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <set>
 #include <utility>
 
@@ -123,15 +124,18 @@ std::vector<WorkSpan> work_of(std::uint32_t kind, const RankProgram& program, co
                               std::size_t simulated, double straggling) {
   const auto updates = static_cast<std::uint32_t>(program.segments.size());
   const WorkMix& update = program.mixes.back();
+  static const WorkMix kWaiting;
   std::vector<WorkSpan> work;
-  last.for_each_kernel(kind, simulated, [&](const ActionInfo& info, Seconds start, Seconds end) {
-    WorkSpan one{.span = {start, end},
-                 .mix = &program.mixes[std::min(info.index, updates)],
-                 .straggling = straggling};
-    if (info.index == updates)
-      one.part = update.total() > Seconds(0) ? (end - start) / update.total() : 0.0;
-    work.push_back(one);
-  });
+  last.for_each_kernel(
+      kind, simulated, [&](const ActionInfo& info, TimeSpan wait, Seconds start, Seconds end) {
+        if (wait.end > wait.start) work.push_back({.span = wait, .mix = &kWaiting});
+        WorkSpan one{.span = {start, end},
+                     .mix = &program.mixes[std::min(info.index, updates)],
+                     .straggling = straggling};
+        if (info.index == updates)
+          one.part = update.total() > Seconds(0) ? (end - start) / update.total() : 0.0;
+        work.push_back(one);
+      });
   return work;
 }
 
@@ -254,9 +258,21 @@ DataParallelStep simulate_data_parallel(const DataParallelRequest& request) {
   std::vector<std::vector<Seconds>> extra;
   for (const RankProgram& program : ranks.programs) extra.emplace_back(program.segments.size());
   constexpr int kRounds = 3;
+  int steps = kFewestSteps;
   for (int round = 0;; ++round) {
-    const RunBuilder run(request, streams, ranks.programs, communications, crossings, extra);
-    const LastStep last(run);
+    const auto build = [&] {
+      return std::make_unique<const RunBuilder>(request, streams, ranks.programs, communications,
+                                                crossings, extra, steps);
+    };
+    auto run = build();
+    auto found = std::make_unique<const LastStep>(*run);
+    while (!found->is_steady() && steps < kMostSteps) {
+      steps *= 2;
+      found.reset();
+      run = build();
+      found = std::make_unique<const LastStep>(*run);
+    }
+    const LastStep& last = *found;
     if (round + 1 < kRounds) {
       extra = last.overlaps(ranks.programs);
       for (std::size_t k = 0; k < extra.size(); ++k) {

@@ -125,6 +125,8 @@ void add_input_wait(DataParallelStep& step, Seconds more);
 ///   - updates follow as the strategy says, and the next step begins when all have ended, or with a
 ///   strategy that
 ///     overlaps it, layer by layer
+///   - a rank's host issues its kernels beside all this (HostTimes, rank_program.hpp): it gets
+///   ahead while the rank communicates, unless it waits for each step
 ///   - a crossing begins when all ranks have made theirs; what reads it waits
 /// Without updates (inference, forward and backward) nothing is communicated, except weights that
 /// lie on the first GPU. Not for one process under the interpreter's lock (nn.DataParallel):

@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <numeric>
@@ -14,8 +15,9 @@
 
 namespace tracecast {
 
-/// Simulated in a row; the last one counts.
-inline constexpr int kSteps = 3;
+/// Simulated in a row, the last one of which counts: so many, and more until two are alike, since a
+/// host gets ahead of its GPU only by what it gains in every step.
+inline constexpr int kFewestSteps = 3, kMostSteps = 24;
 
 /// A rank in the run, for itself and for those that do the same at the same times.
 struct RankStream {
@@ -31,7 +33,7 @@ class RunBuilder {
              std::span<const RankProgram> programs,
              std::span<const BucketCommunication> communications,
              std::span<const CommunicationStage> crossings,
-             std::span<const std::vector<Seconds>> extra)
+             std::span<const std::vector<Seconds>> extra, int steps)
       : request_(request),
         programs_(programs),
         communications_(communications),
@@ -58,7 +60,7 @@ class RunBuilder {
       streams_.push_back(program_.add_pool(std::max(at_once, 1U)));
     }
     for (const RankStream& rank : ranks) add_rank(rank);
-    for (int step = 0; step < kSteps; ++step) add_step(step);
+    for (int step = 0; step < steps; ++step) add_step(step);
   }
 
   [[nodiscard]] const MultiRankProgram& program() const { return program_; }
@@ -70,6 +72,8 @@ class RunBuilder {
     MultiRankProgram::Lane compute{}, update{};
     std::optional<Task> start;  ///< its first step waits for it
     std::vector<Task> updated;  ///< by bucket, of the step before
+    std::optional<Task> host;   ///< has issued what came before
+    std::vector<Task> parts;    ///< segments and updates so far, in their order
   };
 
   void add_rank(const RankStream& rank) {
@@ -77,7 +81,9 @@ class RunBuilder {
                   .compute = program_.add_stream(),
                   .update = program_.add_pool(),
                   .start = {},
-                  .updated = {}};
+                  .updated = {},
+                  .host = {},
+                  .parts = {}};
     if (rank.start > Seconds(0)) stream.start = program_.add({}, rank.start);
     streams_of_ranks_.push_back(stream);
   }
@@ -146,7 +152,7 @@ class RunBuilder {
     std::vector<Task> ready;  // joins over ranks, by bucket
     for (std::size_t b = 0; b < communications_.size(); ++b) ready.push_back(join());
     std::vector<Task> last_segments;
-    for (const Stream& stream : streams_of_ranks_) {
+    for (Stream& stream : streams_of_ranks_) {
       last_segments.push_back(add_segments(stream, fetched, ready, step));
     }
     std::vector<std::optional<Task>> pushed(communications_.size());
@@ -173,24 +179,63 @@ class RunBuilder {
     barrier_ = overlaps ? std::nullopt : std::optional(end);
   }
 
-  Task add_segments(const Stream& stream, std::span<const std::optional<Task>> fetched,
+  /// Kernels that the stream runs and its host issues (HostTimes), the next part of the stream's
+  /// program. What they wait for besides is to be added to what comes first.
+  struct Part {
+    Task ready, kernels;
+  };
+  Part add_part(Stream& stream, MultiRankProgram::Lane lane, Task issuing, const HostTimes& host,
+                const ActionInfo& info, Seconds duration) {
+    const Part part{join(), program_.add(info, lane, duration)};
+    program_.after(part.ready, part.kernels);
+    program_.after(issuing, part.kernels, host.lead);
+    const Task issued = join();
+    program_.after(issuing, issued, host.issue);
+    if (host.wait) program_.after(part.ready, issued, *host.wait);
+    stream.host = issued;
+    return part;
+  }
+  /// Where the stream's host is when it may issue part `index` of a step.
+  Task add_host(const Stream& stream, int step, std::size_t index) {
+    const RankProgram& program = programs_[stream.kind];
+    const Task issuing = join();
+    if (stream.host) program_.after(*stream.host, issuing);
+    const auto parts = static_cast<std::int64_t>(program.queued_behind.size());
+    const std::int64_t behind = step * parts + program.queued_behind[index];
+    if (behind >= 0) program_.after(stream.parts[static_cast<std::size_t>(behind)], issuing);
+    return issuing;
+  }
+
+  Task add_segments(Stream& stream, std::span<const std::optional<Task>> fetched,
                     std::span<const Task> ready, int step) {
     const RankProgram& program = programs_[stream.kind];
     Task last{};
     for (std::uint32_t s = 0; s < program.segments.size(); ++s) {
-      const Seconds duration = program.segments[s] + extra_[stream.kind][s];
-      last = program_.add(info(Action::Kernel, step, s, stream.kind), stream.compute, duration);
-      if (s == 0 && barrier_) program_.after(*barrier_, last);
-      if (s == 0 && step == 0 && stream.start) program_.after(*stream.start, last);
+      const Task issuing = add_host(stream, step, s);
+      if (s == 0 && program.synchronizes) {
+        if (barrier_) program_.after(*barrier_, issuing);
+        if (!stream.parts.empty()) program_.after(stream.parts.back(), issuing);
+      }
+      const Part part = add_part(stream, stream.compute, issuing, program.hosts[s],
+                                 info(Action::Kernel, step, s, stream.kind),
+                                 program.segments[s] + extra_[stream.kind][s]);
+      last = part.kernels;
+      if (!stream.parts.empty()) program_.after(stream.parts.back(), part.ready);
+      if (s == 0 && barrier_) program_.after(*barrier_, part.ready);
+      if (s == 0 && step == 0 && stream.start) {
+        program_.after(*stream.start, part.ready);
+        program_.after(*stream.start, issuing);
+      }
       for (const std::uint32_t b : program.needs[s]) {
-        if (fetched[b]) program_.after(*fetched[b], last);
-        if (!barrier_ && !stream.updated.empty()) program_.after(stream.updated[b], last);
+        if (fetched[b]) program_.after(*fetched[b], part.ready);
+        if (!barrier_ && !stream.updated.empty()) program_.after(stream.updated[b], part.ready);
       }
       for (const std::uint32_t b : program.completes[s]) program_.after(last, ready[b]);
       for (std::size_t c = 0; c < program.crossings.size(); ++c) {
         if (program.crossings[c].completed_by == s) program_.after(last, crossed_[c].first);
-        if (program.crossings[c].needed_by == s) program_.after(crossed_[c].second, last);
+        if (program.crossings[c].needed_by == s) program_.after(crossed_[c].second, part.ready);
       }
+      stream.parts.push_back(last);
     }
     return last;
   }
@@ -199,30 +244,35 @@ class RunBuilder {
                    std::span<const std::uint32_t> order, Task end, int step) {
     const RankProgram& program = programs_[stream.kind];
     const auto index = static_cast<std::uint32_t>(program.segments.size());
-    const auto add = [&](Seconds duration) {
-      const MultiRankProgram::Lane lane =
-          request_.strategy.overlaps_next_forward ? stream.update : stream.compute;
-      const Task task =
-          program_.add(info(Action::Kernel, step, index, stream.kind), lane, duration);
-      program_.after(task, end);
-      return task;
+    const bool overlaps = request_.strategy.overlaps_next_forward;
+    const Task begun = add_host(stream, step, index);
+    std::optional<Task> last;
+    stream.host = begun;
+    const auto add = [&](Seconds duration, const HostTimes& host,
+                         std::span<const std::optional<Task>> sums) {
+      const Part part = add_part(stream, overlaps ? stream.update : stream.compute, *stream.host,
+                                 host, info(Action::Kernel, step, index, stream.kind), duration);
+      program_.after(part.kernels, end);
+      for (const auto& sum : sums) {
+        if (sum) program_.after(*sum, part.ready);
+      }
+      if (!overlaps) program_.after(last.value_or(stream.parts.back()), part.ready);
+      last = part.kernels;
+      return part;
     };
-    if (request_.strategy.updates_as_they_come) {
+    const bool one_by_one = request_.strategy.updates_as_they_come;
+    if (one_by_one) {
       for (const std::uint32_t b : order) {
-        const Task task = add(program.updates[b]);
-        if (pushed[b]) program_.after(*pushed[b], task);
-        if (request_.strategy.overlaps_next_forward) stream.updated[b] = task;
+        const Part part = add(program.updates[b], program.update_hosts[b], pushed.subspan(b, 1));
+        if (overlaps) stream.updated[b] = part.kernels;
       }
     }
-    Seconds rest = program.other_updates;
-    if (!request_.strategy.updates_as_they_come) {
-      for (const Seconds update : program.updates) rest += update;
+    const Seconds rest = one_by_one ? program.other_updates : program.all_updates;
+    if (rest > Seconds(0)) {
+      (void)add(rest, one_by_one ? program.other_updates_host : program.all_updates_host, pushed);
     }
-    if (!(rest > Seconds(0))) return;
-    const Task task = add(rest);
-    for (const auto& push : pushed) {
-      if (push) program_.after(*push, task);
-    }
+    // Updates of their own stream hold back nothing that the host issues.
+    stream.parts.push_back(last && !overlaps ? *last : stream.parts.back());
   }
 
   /// Of readiness on the first kind of rank.
@@ -250,6 +300,14 @@ class LastStep {
   explicit LastStep(const RunBuilder& builder) : program_(builder.program()), run_(program_) {}
   [[nodiscard]] Seconds step_time() const { return run_.time(); }
   [[nodiscard]] engine::Picoseconds begin() const { return run_.begin(); }
+  /// Whether it takes as long as the one before.
+  [[nodiscard]] bool is_steady() const {
+    constexpr double kSteady = 1e-3;
+    const std::vector<MultiRankProgram::Task>& ends = program_.step_ends();
+    if (ends.size() < 3) return false;
+    const engine::Picoseconds before = run_.begin() - run_.end_of(ends[ends.size() - 3]);
+    return std::abs((run_.time() - before.in_seconds()).in_s()) <= kSteady * run_.time().in_s();
+  }
 
   /// When collectives occupy SMs, or anything is communicated.
   [[nodiscard]] std::vector<TickSpan> communication(bool on_sms_only) const {
@@ -262,8 +320,8 @@ class LastStep {
     return run_.busy([action](const ActionInfo& info) { return info.action == action; });
   }
 
-  /// `visit(info, start, end)` of all kernels of one rank of a kind, the first of `simulated` ones,
-  /// in all steps; from the last step's begin.
+  /// `visit(info, wait, start, end)` of all kernels of one rank of a kind, the first of `simulated`
+  /// ones, in all steps; from the last step's begin. `wait`: for the rank's host alone.
   template <class Visit>
   void for_each_kernel(std::uint32_t kind, std::size_t simulated, Visit visit) const {
     const std::vector<ActionInfo>& actions = program_.actions();
@@ -282,7 +340,10 @@ class LastStep {
     };
     each([&](MultiRankProgram::Task task, const ActionInfo& info, auto key) {
       if (taken[key]++ >= count[key] / simulated) return;
-      visit(info, since(run_.start_of(task)), since(run_.end_of(task)));
+      // Where all else meets that they wait for comes right before them.
+      const MultiRankProgram::Task all_but_host{task.index - 1};
+      const TimeSpan wait{since(run_.end_of(all_but_host)), since(run_.ready_of(task))};
+      visit(info, wait, since(run_.start_of(task)), since(run_.end_of(task)));
     });
   }
 
@@ -300,15 +361,15 @@ class LastStep {
     return sums;
   }
 
-  /// Back along what released what, until the step's begin. A lag is of gradients that wait to be
-  /// looked at.
+  /// Back along what released what, until the step's begin. A lag before kernels, or before a point
+  /// of the host's, is of the host, any other of gradients that wait to be looked at.
   [[nodiscard]] StepParts critical_path() const {
     engine::Picoseconds compute{}, communication{}, host_update{};
     run_.walk_critical_path([&](const ActionInfo& info, engine::Picoseconds time, bool is_lag) {
-      if (is_lag || info.action == Action::Collective || info.action == Action::Transfer) {
-        communication += time;
-      } else if (info.action == Action::Kernel) {
+      if (info.action == Action::Kernel || (is_lag && info.action == Action::Join)) {
         compute += time;
+      } else if (is_lag || info.action == Action::Collective || info.action == Action::Transfer) {
+        communication += time;
       } else if (info.action == Action::HostWork) {
         host_update += time;
       }
@@ -338,8 +399,9 @@ class LastStep {
   template <class Visit>
   void for_each(Visit visit) const {
     const std::vector<ActionInfo>& actions = program_.actions();
+    const std::size_t num_steps = program_.step_ends().size();
     for (std::uint32_t t = 0; t < actions.size(); ++t) {
-      if (actions[t].action == Action::Join || actions[t].step != kSteps - 1) continue;
+      if (actions[t].action == Action::Join || actions[t].step + 1U != num_steps) continue;
       visit(actions[t], MultiRankProgram::Task{t});
     }
   }

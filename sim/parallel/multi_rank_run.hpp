@@ -37,6 +37,10 @@ class MultiRankRun {
   [[nodiscard]] engine::Picoseconds start_of(Task task) const {
     return schedule_.start[task.index];
   }
+  /// All that it waits for is done, lags passed.
+  [[nodiscard]] engine::Picoseconds ready_of(Task task) const {
+    return schedule_.ready[task.index];
+  }
   [[nodiscard]] engine::Picoseconds end_of(Task task) const { return schedule_.end[task.index]; }
   /// From the stretch's begin; what began before it counts from there.
   [[nodiscard]] Seconds since_begin(engine::Picoseconds at) const {

@@ -1,6 +1,7 @@
 #include "sim/parallel/rank_program.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -16,45 +17,135 @@ StepProgram on_shared_cores(StepProgram program, double speed) {
   return program;
 }
 
-/// When the rank's kernels run once its host has others to serve.
-StepTimeline timeline_of(const RankKind& rank, const DataParallelRequest& request) {
+/// A rank's host, and when its kernels run alone, once the host has others to serve.
+struct RankHost {
+  StepProgram program;
+  StepTimeline timeline;
+};
+RankHost host_of(const RankKind& rank, const DataParallelRequest& request) {
   const StepTimeline& alone = rank.one_gpu.timeline;
-  if (!request.host || !(alone.step_time > Seconds(0))) return alone;
+  if (!request.host || !(alone.step_time > Seconds(0))) return {rank.one_gpu.program, alone};
   const std::uint32_t in_host = request.fabric.ranks_of_host(FabricNodeId{0});
   const double runnable = std::max(1.0, in_host * (alone.host_busy / alone.step_time));
   const double speed = request.host->speed(runnable);
-  if (speed >= 1) return alone;
-  StepTimeline shared = simulate(on_shared_cores(rank.one_gpu.program, speed));
+  if (speed >= 1) return {rank.one_gpu.program, alone};
+  RankHost shared{.program = on_shared_cores(rank.one_gpu.program, speed), .timeline = {}};
+  shared.timeline = simulate(shared.program);
   // The micro-batches before the last one take as much longer as it does.
   const Seconds last = alone.kernels.empty() ? alone.step_time : alone.kernels.back().end;
-  if (alone.step_time > last) shared.step_time *= alone.step_time / last;
+  if (alone.step_time > last) {
+    shared.timeline.step_time *= alone.step_time / last;
+    shared.timeline.kernel_busy = alone.kernel_busy;
+    shared.timeline.host_busy = alone.host_busy / speed;
+  }
   return shared;
 }
 
-/// From the end of the kernel before (or the step's begin) to the end of each kernel, and its busy
-/// part.
+/// Of every kernel: when it ends in a step alone, how long it runs, and the host's work that issues
+/// it.
 struct KernelTimes {
-  std::vector<Seconds> ends, whole, busy;
-  Seconds lead{};  ///< of the first one's whole time: micro-batches before the last
+  std::vector<Seconds> ends, busy, issue;
+  std::vector<char> waits;  ///< the host waits for all kernels before it
+  Seconds begin{};          ///< the host's work before the first one
+  Seconds copy{};           ///< of the input, before the first one
+  /// Of micro-batches before the last one: all, the kernels, the host.
+  Seconds early{}, early_kernels{}, early_issue{};
 };
 
-KernelTimes times_of(const StepTimeline& timeline, double factor) {
+KernelTimes times_of(const RankHost& host, double factor) {
+  const auto& [program, timeline] = host;
   KernelTimes times;
-  // Micro-batches before the last one belong to the step's begin.
-  const Seconds lead = timeline.kernels.empty()
-                           ? timeline.step_time
-                           : max(Seconds(), timeline.step_time - timeline.kernels.back().end);
-  times.lead = lead * factor;
-  Seconds end{}, before = -lead;
+  Seconds busy{}, issued = program.step_overhead;
   for (const KernelSpan& span : timeline.kernels) {
-    const Seconds whole = (span.end - before) * factor;
-    end += whole;
-    times.ends.push_back(end);
-    times.whole.push_back(whole);
+    times.ends.push_back(span.end * factor);
     times.busy.push_back((span.end - span.start) * factor);
-    before = span.end;
+    busy += span.end - span.start;
+  }
+  times.issue.resize(timeline.kernels.size());
+  times.waits.resize(timeline.kernels.size());
+  for (const ProgramOp& op : program.ops) {
+    for (std::uint32_t k = op.first_kernel; k < op.first_kernel + op.num_kernels; ++k) {
+      Seconds work = program.launch + program.kernels[k].more_launch;
+      if (k == op.first_kernel) work += op.dispatch;
+      issued += work;
+      times.issue[k] = work * factor;
+    }
+    if (op.num_kernels > 0) times.waits[op.first_kernel] = op.waits_for_gpu ? 1 : 0;
+  }
+  times.begin = program.step_overhead * factor;
+  times.copy = program.input_copy * factor;
+  const Seconds early = timeline.kernels.empty()
+                            ? timeline.step_time
+                            : max(Seconds(), timeline.step_time - timeline.kernels.back().end);
+  for (Seconds& end : times.ends) end += early * factor;
+  times.early = early * factor;
+  if (early > Seconds(0)) {
+    times.early_kernels = min(early, max(timeline.kernel_busy - busy, Seconds())) * factor;
+    times.early_issue = min(early, max(timeline.host_busy - issued, Seconds())) * factor;
   }
   return times;
+}
+
+/// When a stream and its host are done with some kernels, as the greatest of what counts from the
+/// stream's begin and what counts from the host's.
+class Issued {
+ public:
+  /// The step's begin: micro-batches before the last one, the host's own work, the input's copy.
+  void begin(const StepProgram& program, const KernelTimes& times) {
+    for (State& s : {std::ref(from_stream_), std::ref(from_host_)}) {
+      const Seconds stream = s.stream, host = s.host;
+      const bool waits = program.synchronizes && times.early > Seconds(0);
+      if (times.early > Seconds(0)) {
+        s.stream = max(stream + (waits ? times.early : times.early_kernels), host + times.early);
+        s.host = waits ? s.stream : host + times.early_issue;
+      }
+      s.host += times.begin;
+      if (!(times.copy > Seconds(0))) continue;
+      const Seconds copied =
+          (program.copy_waits_for_kernels ? max(s.host, s.stream) : s.host) + times.copy;
+      if (program.copy_blocks_host) s.host = max(s.host, copied);
+      s.stream = max(s.stream, copied);
+    }
+  }
+  void add(Seconds issue, bool waits, Seconds kernel) {
+    for (State& s : {std::ref(from_stream_), std::ref(from_host_)}) {
+      if (waits) s.host = max(s.host, s.stream);
+      s.host += issue;
+      s.stream = max(s.stream, s.host) + kernel;
+    }
+  }
+  /// From the moment on when the stream is there: kernels, and what they wait for within.
+  [[nodiscard]] Seconds kernels() const { return from_stream_.stream; }
+  [[nodiscard]] HostTimes host() const {
+    HostTimes times{.lead = max(from_host_.stream - from_stream_.stream, Seconds()),
+                    .issue = from_host_.host,
+                    .wait = {}};
+    if (from_stream_.host >= Seconds(0)) times.wait = from_stream_.host;
+    return times;
+  }
+
+ private:
+  struct State {
+    Seconds stream, host;
+  };
+  static constexpr Seconds kNever = Seconds(-1e30);
+  State from_stream_{.stream = {}, .host = kNever}, from_host_{.stream = kNever, .host = {}};
+};
+
+/// RankProgram::queued_behind: `ends` counts kernels up to the end of each segment and, last, of
+/// the updates.
+std::vector<std::int64_t> queued_behind(std::span<const std::int64_t> ends, std::int64_t queue) {
+  std::vector<std::int64_t> behind;
+  const std::int64_t in_step = ends.back(), count = static_cast<std::int64_t>(ends.size());
+  std::int64_t first = 0;
+  for (const std::int64_t end : ends) {
+    std::int64_t ended = first - queue + 1, step = 0;
+    for (; ended <= 0 && in_step > 0; ended += in_step) ++step;
+    const auto at = std::upper_bound(ends.begin(), ends.end(), ended);
+    behind.push_back(at - ends.begin() - 1 - step * count);
+    first = end;
+  }
+  return behind;
 }
 
 /// Where segments begin: sorted kernel indices, 0 first, `end` last.
@@ -76,8 +167,13 @@ class ProgramBuilder {
  public:
   ProgramBuilder(const DataParallelRequest& request, const RankKind& rank,
                  const GradientSchedule& schedule, std::span<const GradientBucket> buckets,
-                 const KernelTimes& times)
-      : request_(request), rank_(rank), schedule_(schedule), buckets_(buckets), times_(times) {}
+                 const StepProgram& host, const KernelTimes& times)
+      : request_(request),
+        rank_(rank),
+        schedule_(schedule),
+        buckets_(buckets),
+        host_(host),
+        times_(times) {}
 
   RankProgram build() {
     const StrategyProfile& strategy = request_.strategy;
@@ -102,16 +198,28 @@ class ProgramBuilder {
     program_.mixes.resize(count + 1);
     program_.needs.resize(count);
     program_.completes.resize(count);
+    program_.hosts.resize(count);
+    program_.synchronizes = host_.synchronizes;
+    std::vector<std::int64_t> ends;
     for (std::size_t s = 0; s + 1 < cuts.size(); ++s) {
       Seconds busy{};
+      Issued issued;
+      if (s == 0) issued.begin(host_, times_);
       for (std::uint32_t k = cuts[s]; k < cuts[s + 1]; ++k) {
-        program_.segments[s] += times_.whole[k];
+        issued.add(times_.issue[k], times_.waits[k] != 0, times_.busy[k]);
         busy += times_.busy[k];
-        add_kernel(program_.mixes[s], rank_.one_gpu, k, times_.busy[k], times_.whole[k]);
+        add_kernel(program_.mixes[s], rank_.one_gpu, k, times_.busy[k], times_.busy[k]);
       }
-      if (cuts[s] == 0 && cuts[s + 1] > 0) add_earlier(program_.mixes[s]);
+      program_.segments[s] = issued.kernels();
+      program_.hosts[s] = issued.host();
+      program_.mixes[s].idle = max(program_.segments[s] - busy, Seconds());
+      if (s == 0) add_earlier(program_.mixes[s]);
       program_.busy[s] = program_.segments[s] > Seconds(0) ? busy / program_.segments[s] : 0.0;
+      ends.push_back(cuts[s + 1]);
     }
+    ends.resize(count, cuts.back());
+    ends.push_back(static_cast<std::int64_t>(times_.busy.size()));
+    program_.queued_behind = queued_behind(ends, host_.launch_queue);
     const auto segment_of = [&](std::uint32_t kernel) {
       const auto after = std::upper_bound(cuts.begin(), cuts.end(), kernel);
       const auto at = static_cast<std::size_t>(after - cuts.begin());
@@ -135,12 +243,14 @@ class ProgramBuilder {
     }
   }
 
-  /// Micro-batches before the last one, which the first kernel's time has as waiting.
+  /// Micro-batches before the last one, which the first segment has as waiting.
   void add_earlier(WorkMix& mix) const {
     WorkMix early = earlier_micro_batches(rank_.one_gpu);
-    if (!(early.total() > Seconds(0))) return;
-    early.slice(times_.lead / early.total());
-    mix.idle = max(mix.idle - times_.lead, Seconds());
+    if (!(early.kernels() > Seconds(0))) return;
+    const Seconds idle = early.idle * (times_.early / early.total());
+    early.slice(times_.early_kernels / early.kernels());
+    early.idle = min(idle, max(mix.idle - times_.early_kernels, Seconds()));
+    mix.idle = max(mix.idle - times_.early_kernels - early.idle, Seconds());
     mix += early;
   }
 
@@ -152,22 +262,39 @@ class ProgramBuilder {
 
   void add_updates() {
     const double share = share_of_updates();
+    const auto num_kernels = static_cast<std::uint32_t>(times_.busy.size());
+    const auto issue = [&](Issued& issued, std::uint32_t k) {
+      issued.add(times_.issue[k] * share, times_.waits[k] != 0, times_.busy[k] * share);
+    };
     WorkMix& mix = program_.mixes.back();
-    for (std::uint32_t k = schedule_.updates_begin; k < times_.whole.size(); ++k) {
-      add_kernel(mix, rank_.one_gpu, k, times_.busy[k] * share, times_.whole[k] * share);
+    Issued all, others;
+    Seconds busy{};
+    for (std::uint32_t k = schedule_.updates_begin; k < num_kernels; ++k) {
+      busy += times_.busy[k] * share;
+      add_kernel(mix, rank_.one_gpu, k, times_.busy[k] * share, times_.busy[k] * share);
+      issue(all, k);
     }
-    std::vector<char> taken(times_.whole.size());
+    mix.idle = max(all.kernels() - busy, Seconds());
+    program_.all_updates = all.kernels();
+    program_.all_updates_host = all.host();
+    std::vector<char> taken(num_kernels);
+    program_.update_hosts.resize(buckets_.size());
     for (std::uint32_t b = 0; b < buckets_.size(); ++b) {
+      Issued own;
       for (const std::uint32_t g : buckets_[b].gradients) {
         for (const std::uint32_t k : schedule_.gradients[g].updates) {
-          program_.updates[b] += times_.whole[k] * share;
+          issue(own, k);
           taken[k] = 1;
         }
       }
+      program_.updates[b] = own.kernels();
+      program_.update_hosts[b] = own.host();
     }
-    for (std::uint32_t k = schedule_.updates_begin; k < times_.whole.size(); ++k) {
-      if (!taken[k]) program_.other_updates += times_.whole[k] * share;
+    for (std::uint32_t k = schedule_.updates_begin; k < num_kernels; ++k) {
+      if (!taken[k]) issue(others, k);
     }
+    program_.other_updates = others.kernels();
+    program_.other_updates_host = others.host();
   }
 
   /// Half of the copies before the communication, half after it.
@@ -183,6 +310,7 @@ class ProgramBuilder {
       }
       if (request_.strategy.divides_updates) time = bucket_copy_time(all, rank_.gpu) * copies;
       program_.updates[b] += time;
+      program_.all_updates += time;
       program_.mixes.back().add(KernelClass::Copy, cost::Basis::Spec, time);
       for (std::size_t s = 0; s < program_.completes.size(); ++s) {
         const auto& done = program_.completes[s];
@@ -197,6 +325,7 @@ class ProgramBuilder {
   const RankKind& rank_;
   const GradientSchedule& schedule_;
   std::span<const GradientBucket> buckets_;
+  const StepProgram& host_;
   const KernelTimes& times_;
   RankProgram program_;
 };
@@ -255,8 +384,8 @@ RankPrograms make_rank_programs(const DataParallelRequest& request, double strag
   GradientSchedule first;
   for (const RankKind& rank : request.kinds) {
     const double board = shared_board_factor(rank.gpu, request.fabric);
-    const KernelTimes times =
-        times_of(timeline_of(rank, request), straggling * board * rank.compute_time_factor);
+    const RankHost host = host_of(rank, request);
+    const KernelTimes times = times_of(host, straggling * board * rank.compute_time_factor);
     GradientSchedule schedule =
         find_gradients(rank.graph, rank.one_gpu.priced, rank.one_gpu.program, rank.element_bytes);
     if (request.strategy.tables) count_rows_once(rank, schedule);
@@ -276,7 +405,8 @@ RankPrograms make_rank_programs(const DataParallelRequest& request, double strag
     }
     const std::vector<GradientBucket> buckets =
         is_first ? result.buckets : same_buckets(result.buckets, first, schedule);
-    result.programs.push_back(ProgramBuilder(request, rank, schedule, buckets, times).build());
+    result.programs.push_back(
+        ProgramBuilder(request, rank, schedule, buckets, host.program, times).build());
   }
   return result;
 }

@@ -14,17 +14,40 @@ struct SegmentCrossing {
   std::uint32_t needed_by = 0;                ///< as many as there are segments: by the step's end
 };
 
+/// How the host that issues some kernels goes together with them. The stream and what they read are
+/// there at `ready`, the host begins to issue them at `host`:
+///   the kernels take their time from max(ready, host + lead) on
+///   the host goes on at max(host + issue, ready + wait)
+/// So a host that got ahead while the rank communicated holds back nothing, and one that is behind
+/// paces the rank.
+struct HostTimes {
+  Seconds lead{};               ///< launches that no kernel hides
+  Seconds issue{};              ///< all of the host's work
+  std::optional<Seconds> wait;  ///< where the host waits for the GPU in between
+};
+
 /// What a rank computes in one step, cut where gradients become ready and where weights are needed.
 struct RankProgram {
-  std::vector<Seconds> segments;  ///< forward and backward, with waiting for the rank's own host
-  std::vector<double> busy;       ///< by segment: share in which a kernel runs
-  std::vector<WorkMix> mixes;     ///< by segment, and of all updates together
+  std::vector<Seconds> segments;  ///< forward and backward: kernels, and where the host waits for
+                                  ///< them and they for the host
+  std::vector<HostTimes> hosts;   ///< by segment; the first one's has the step's begin
+  bool synchronizes = false;      ///< the host begins a step when the one before has ended
+  /// By segment, and of the updates: the last one before it that has to have ended when the host
+  /// issues its first kernel, since no more launches may wait. Counted from the step's first, the
+  /// updates as one; negative: of steps before.
+  std::vector<std::int64_t> queued_behind;
+  std::vector<double> busy;                       ///< by segment: share in which a kernel runs
+  std::vector<WorkMix> mixes;                     ///< by segment, and of all updates together
   std::vector<std::vector<std::uint32_t>> needs;  ///< by segment: buckets whose weights it reads
   std::vector<std::vector<std::uint32_t>> completes;  ///< by segment: buckets ready at its end
   std::vector<Seconds> updates;                       ///< by bucket
-  Seconds other_updates{};                            ///< kernels of no single bucket
-  std::vector<std::uint32_t> first_segment;           ///< by bucket: that needs it
-  std::vector<Seconds> delay;                         ///< by bucket: from ready to looked at
+  std::vector<HostTimes> update_hosts;
+  Seconds other_updates{};  ///< kernels of no single bucket
+  HostTimes other_updates_host;
+  Seconds all_updates{};  ///< of all buckets and of none, one after the other
+  HostTimes all_updates_host;
+  std::vector<std::uint32_t> first_segment;  ///< by bucket: that needs it
+  std::vector<Seconds> delay;                ///< by bucket: from ready to looked at
   std::vector<SegmentCrossing> crossings;
 };
 

@@ -276,11 +276,9 @@ class StepPredictor {
     kernel.written = Bytes(bytes * 0.4 * elements + 0.5 * copied);
     kernel.work = StreamWork{.elements = elements, .operations_per_element = 12};
     const cost::KernelEstimate estimate = cost::estimate(kernel, gpu_, job_.cost);
-    const PowerCauses causes =
-        power_causes(kernel, estimate.duration, estimate.sm_share, gpu_, job_.cost);
     return {.kernels = estimate.duration,
             .host = job_.framework.host.step_overhead,
-            .active = active_power(causes, gpu_, job_.cost) * estimate.duration};
+            .active = active_power(kernel, estimate, gpu_, job_.cost) * estimate.duration};
   }
 
   void run_stages(TransformerShares& shares) {
@@ -540,14 +538,15 @@ class StepPredictor {
   /// What recomputation adds. Full: the whole forward pass, as published figures count it
   /// (Chowdhery et al., arXiv 2204.02311, appendix B, hardware FLOPs utilization).
   [[nodiscard]] double repeated_flops_per_token() const {
+    const bool repeats_layers = job_.plan.recompute == Recompute::Full;
     double forward = 0, repeated = 0;
     for (const RankPart& part : parts_) {
       for_each_piece(part, [&](const PieceCost& piece, int times) {
         forward += piece.forward_macs * times;
-        repeated += piece.repeated_macs * times;
+        const bool is_layer = &piece != &head_ && &piece != &embedding_;
+        repeated += (repeats_layers && is_layer ? piece.forward_macs : piece.repeated_macs) * times;
       });
     }
-    if (job_.plan.recompute == Recompute::Full) repeated = forward;
     if (!(forward > 0)) return 0;
     return 2 * job_.layout.forward_macs(job_.plan.tokens) / static_cast<double>(job_.plan.tokens) *
            (repeated / forward);

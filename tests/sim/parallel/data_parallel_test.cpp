@@ -179,6 +179,58 @@ TEST_CASE("a collective after the backward pass hides nothing") {
   CHECK(without.exposed == doctest::Approx(1.0).epsilon(1e-6));
 }
 
+TEST_CASE("a host gets ahead while gradients are on their way, unless it waits for each step") {
+  const Hardware hardware;
+  const Fabric fabric = hardware.build("pcie_host_2017", 2, 1, "v100_pcie_16gb");
+  const double f = 1 + rank_variation().rank_sd * expected_maximum(2);
+  StrategyProfile late = copies();
+  late.overlaps_backward = false;
+  const auto step_of = [&](const TwoLayers& network) {
+    return simulate_data_parallel(request_of(fabric, late, network));
+  };
+  TwoLayers network;
+  const DataParallelStep unpaced = step_of(network);
+  // Six launches of 1.2 ms: alone the host paces the step, at 7.2 ms for 6.2 ms of kernels. While
+  // the gradients travel, for more than the difference, it issues the next step's kernels.
+  network.one.program.launch = 1.2_ms;
+  REQUIRE(unpaced.step_time > 7.2_ms * f);
+  const DataParallelStep ahead = step_of(network);
+  CHECK(ahead.step_time.in_us() == doctest::Approx(unpaced.step_time.in_us()).epsilon(1e-9));
+  CHECK(ahead.account.work.idle.in_us() == doctest::Approx(0).epsilon(1e-9));
+  // A host that begins when the step before has ended: the four kernels before the gradients end
+  // at 2.2, 3.4, 5.6 and 7.6 ms, and not at 1, 2, 4 and 6. Updates are issued by then, and both
+  // follow the larger gradient, the first one's.
+  network.one.program.synchronizes = true;
+  const DataParallelStep waiting = step_of(network);
+  CHECK((waiting.step_time - unpaced.step_time).in_us() == doctest::Approx(1600 * f).epsilon(1e-6));
+  CHECK(waiting.account.work.idle.in_us() == doctest::Approx(1600 * f).epsilon(1e-3));
+  CHECK((waiting.parts.compute + waiting.parts.stragglers).in_us() ==
+        doctest::Approx((7.8_ms * f).in_us()).epsilon(1e-6));
+}
+
+TEST_CASE("where nothing is exposed the host paces many GPUs as it paces one") {
+  const Hardware hardware;
+  const Fabric fabric = hardware.build("pcie_host_2017", 2, 1, "v100_pcie_16gb");
+  const double f = 1 + rank_variation().rank_sd * expected_maximum(2);
+  TwoLayers network;
+  network.one.program.launch = 3.0_ms;
+  const DataParallelStep step = simulate_data_parallel(request_of(fabric, copies(), network));
+  CHECK(step.step_time.in_us() == doctest::Approx(18000 * f).epsilon(1e-6));
+  CHECK(step.account.total().in_us() == doctest::Approx(step.step_time.in_us()).epsilon(1e-6));
+}
+
+TEST_CASE("a queue of one launch keeps a host from getting ahead") {
+  const Hardware hardware;
+  const Fabric fabric = hardware.build("pcie_host_2017", 2, 1, "v100_pcie_16gb");
+  TwoLayers network;
+  network.one.program.launch = 1.2_ms;
+  const StrategyProfile strategy = copies();
+  const DataParallelRequest request = request_of(fabric, strategy, network);
+  const Seconds ahead = simulate_data_parallel(request).step_time;
+  network.one.program.launch_queue = 1;
+  CHECK(simulate_data_parallel(request).step_time > ahead + 0.5_ms);
+}
+
 TEST_CASE("GPUs of a node divide the update among them; between nodes parts are summed") {
   const Hardware hardware;
   const TwoLayers network;
