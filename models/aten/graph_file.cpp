@@ -19,6 +19,8 @@ namespace {
 constexpr std::string_view kHeader = "tracecast graph 1";
 constexpr std::size_t kMostRank = 32;
 constexpr int kMostDepth = 4;  ///< of lists in lists
+/// So that no file takes more than some 400 MB: tensors, and values of arguments.
+constexpr std::size_t kMostTensors = 400'000, kMostArguments = 1'500'000;
 
 struct TypeRow {
   std::string_view word;
@@ -201,6 +203,9 @@ class Reader {
       }
     }
     check_tensor(tensor, where_);
+    if (program_.tensors.size() >= kMostTensors) {
+      throw InputError(where_, "more than " + std::to_string(kMostTensors) + " tensors", "fewer");
+    }
     const auto index = static_cast<TensorIndex>(program_.tensors.size());
     if (!by_name_.emplace(tensor.name, index).second) {
       throw InputError(where_, "a second tensor %" + tensor.name, "another name");
@@ -220,6 +225,9 @@ class Reader {
   }
 
   Argument argument(Line& line, int depth) {
+    if (++num_values_ > kMostArguments) {
+      throw InputError(where_, "more than " + std::to_string(kMostArguments) + " values", "fewer");
+    }
     const char first = line.peek();
     if (first == '%') return {TensorReference{reference(line)}};
     if (first == '"') return {line.quoted()};
@@ -249,6 +257,9 @@ class Reader {
   /// RESULTS = OPERATOR(NAME=VALUE, ...) in MODULE
   void read_call(Line& line) {
     Node node{.where = where_};
+    if (program_.nodes.size() >= kMostTensors) {
+      throw InputError(where_, "more than " + std::to_string(kMostTensors) + " calls", "fewer");
+    }
     // Results are declared behind what the call reads: no call reads its own.
     const std::size_t first = program_.tensors.size();
     do {
@@ -300,6 +311,7 @@ class Reader {
   std::string file_;
   std::string where_;
   Program program_;
+  std::size_t num_values_ = 0;
   std::unordered_map<std::string, TensorIndex> by_name_;
 };
 

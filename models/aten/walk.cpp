@@ -488,7 +488,9 @@ aten::Program read_program(std::string_view bytes, std::string_view where) {
 }  // namespace
 
 std::string read_aten_file(const std::filesystem::path& path, std::uint64_t most_bytes) {
-  return path.extension() == ".pt2" ? aten::read_program_text(path) : read_file(path, most_bytes);
+  constexpr std::uint64_t kMostGraphBytes = 128ULL << 20;
+  return path.extension() == ".pt2" ? aten::read_program_text(path)
+                                    : read_file(path, std::min(most_bytes, kMostGraphBytes));
 }
 
 std::int64_t aten_batch(std::string_view bytes, std::string_view where) {

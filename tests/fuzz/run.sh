@@ -42,6 +42,7 @@ unpack() {
 prepare() {
   case $1 in
     config) seed config 4096 tests/models/language/configs/*.json; echo 4096 ;;
+    aten) seed aten 16384; python3 -c "import sys; sys.path.insert(0, \"tests/bad_input\"); import mutate, pathlib; [pathlib.Path(\"build/fuzz/seed/aten\", name).write_bytes(text) for name, text in ((\"a.graph\", mutate.GRAPH), (\"b.json\", mutate.exported()))]"; echo 16384 ;;
     onnx) seed onnx 65536 "$data"/onnx/*.onnx; build/clang/bin/onnx_seeds build/fuzz/seed/onnx; echo 65536 ;;
     gpu_spec) seed gpu_spec 16384 hwspecs/gpu/*.textproto; echo 16384 ;;
     cost_profile) seed cost_profile 65536 hwspecs/cost/*.textproto; echo 65536 ;;

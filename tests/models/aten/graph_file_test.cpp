@@ -95,6 +95,14 @@ TEST_CASE("a wrong line is named with its number, what was found and what was ex
         std::string::npos);
 }
 
+TEST_CASE("a file that would take much memory is refused") {
+  std::string calls = kHead, values = kHead + "%1 f32[4,32] = aten.x(a=[";
+  for (int i = 0; i < 400'001; ++i) calls += "_ = a()\n";
+  for (int i = 0; i < 1'500'001; ++i) values += "1,";
+  CHECK(error_of(calls + kBody).find("more than 400000 calls") != std::string::npos);
+  CHECK(error_of(values + "1])\n" + kBody).find("more than 1500000 values") != std::string::npos);
+}
+
 TEST_CASE("a pass that was traced as it infers says so when it is trained") {
   std::string text = kHead + kBody;
   text.replace(text.find("mode train"), 10, "mode infer");
