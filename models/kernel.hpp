@@ -147,8 +147,9 @@ struct PrefillWork {
   double key_width = 128, value_width = 128;  ///< of a head
   double window = 0;                          ///< tokens that a query sees; 0: all before it
   AttentionFormat format = AttentionFormat::Half;
-  bool latent = false;    ///< keys and values come from one latent vector a token (MLA)
-  bool absorbed = false;  ///< of it: all heads read the latent vector itself
+  bool latent = false;       ///< keys and values come from one latent vector a token (MLA)
+  bool absorbed = false;     ///< of it: all heads read the latent vector itself
+  bool in_integers = false;  ///< GEMMs, operands and results in 8-bit integers
   /// A kernel of Ampere's instructions, whatever the board has.
   bool by_warps = false;
   bool writes_cache = true;  ///< the engine's call writes keys and values into the cache
@@ -241,6 +242,10 @@ struct Kernel {
   double more_launches = 0;
   /// Cells and steps in it that the framework's own loop drives (FrameworkProfile::recurrent_step).
   double driven_steps = 0;
+  /// Runs right after what wrote its operands but weights, and before what reads its results: all
+  /// of these meet L2 first. Of inference engines; other frameworks' operands are charged from
+  /// memory.
+  bool is_chained = false;
   /// From an Unknown op: the estimate is a bound, the interval wide.
   bool is_bounded_guess = false;
   [[nodiscard]] Bytes bytes() const { return read + written; }

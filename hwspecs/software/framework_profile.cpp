@@ -186,6 +186,9 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
   if (message.has_fuses_operand_casts()) {
     p.fusion.operand_casts = read.flag(TRACECAST_FIELD(fuses_operand_casts));
   }
+  if (message.has_fuses_layers()) {
+    p.fusion.layers = read.flag(TRACECAST_FIELD(fuses_layers));
+  }
   p.batch_norm.forward_passes = read.number(TRACECAST_FIELD(batch_norm_forward_passes), 3, 100);
   p.batch_norm.backward_passes = read.number(TRACECAST_FIELD(batch_norm_backward_passes), 5, 100);
   p.batch_norm.update_kernels = read.count(TRACECAST_FIELD(batch_norm_update_kernels), 0, 20);
@@ -256,6 +259,12 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
   p.precision.loss_scaling =
       static_cast<LossScaling>(read.word(TRACECAST_FIELD(mixed_loss_scaling), scalings));
   p.precision.int8_engine = read.text(TRACECAST_FIELD(int8_engine));
+  if (message.has_keeps_int8_sums()) {
+    p.precision.keeps_int8_sums = read.flag(TRACECAST_FIELD(keeps_int8_sums));
+  }
+  if (message.has_quantizes_ends()) {
+    p.precision.quantizes_ends = read.flag(TRACECAST_FIELD(quantizes_ends));
+  }
   p.trains = read.flag(TRACECAST_FIELD(trains));
 
   const std::array<std::string, 3> lives{"until_last_use", "shared_gradients", "whole_step"};

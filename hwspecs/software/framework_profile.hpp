@@ -231,6 +231,9 @@ struct FrameworkFusion {
   /// Casts of 8-bit operands, in what makes or reads them
   /// (models/lowering/low_precision_operands.hpp).
   bool operand_casts = false;
+  /// What an inference engine's builder joins: attention, norms with sums before them, epilogues,
+  /// GEMMs over one input, casts (models/lowering/engine_layers.hpp).
+  bool layers = false;
 
   friend bool operator==(const FrameworkFusion&, const FrameworkFusion&) = default;
 };
@@ -341,7 +344,9 @@ struct FrameworkPrecision {
   /// A tensor is cast once for all ops that want it so (graph rewrites), not once per op (eager).
   bool reuses_casts = false;
   LossScaling loss_scaling = LossScaling::None;
-  std::string int8_engine;  ///< id of the profile that runs int8 networks for this framework
+  std::string int8_engine;       ///< id of the profile that runs int8 networks for this framework
+  bool keeps_int8_sums = false;  ///< GEMMs of 8-bit integers write their 32-bit sums
+  bool quantizes_ends = false;   ///< int8 takes the first convolution and the last layer, too
 
   friend bool operator==(const FrameworkPrecision&, const FrameworkPrecision&) = default;
 };

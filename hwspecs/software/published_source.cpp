@@ -60,6 +60,8 @@ void for_each_fact(A& a, B& b, const Each& each) {
   each(a.strategy, b.strategy);
   each(a.phase, b.phase);
   each(a.batch, b.batch);
+  each(a.seq_len, b.seq_len);
+  each(a.cuda_graphs, b.cuda_graphs);
   each(a.power_limit_w, b.power_limit_w);
   each(a.unpredicted, b.unpredicted);
   each(a.layout.heads, b.layout.heads);
@@ -158,6 +160,8 @@ PublishedProgram read_program(const SourceMessage::Program& p, std::string_view 
   TRACECAST_WORD(program, p, strategy);
   TRACECAST_WORD(program, p, phase);
   TRACECAST_FACT(program, p, batch);
+  TRACECAST_FACT(program, p, seq_len);
+  TRACECAST_FACT(program, p, cuda_graphs);
   TRACECAST_FACT(program, p, power_limit_w);
   TRACECAST_WORD(program, p, unpredicted);
   program.layout = read_layout(p.layout());

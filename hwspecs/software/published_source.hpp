@@ -82,6 +82,8 @@ struct PublishedProgram {
   std::string strategy;  ///< of several GPUs, whatever the benchmark's is
   std::string phase;     ///< where the row states none; as Job::phase
   std::optional<std::int64_t> batch;    ///< of a GPU, the same
+  std::optional<std::int64_t> seq_len;  ///< tokens of a sample, the same
+  std::optional<bool> cuda_graphs;      ///< steps are captured and launched whole
   std::optional<double> power_limit_w;  ///< that the boards are held to
   std::string unpredicted;              ///< why such rows are not predicted
   LayoutFacts layout;

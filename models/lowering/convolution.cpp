@@ -316,16 +316,20 @@ class CandidateBuilder {
   }
 
   /// GEMMs of 8-bit integers with 32-bit sums; scaling back to 8 bits, bias and relu are the
-  /// epilogue. Channels lie in vectors of 4 (dp4a) or 32 (tensor cores), padded with zeros.
+  /// epilogue. Channels lie in vectors of 4 (dp4a, groups, and an image of up to 4) or 32 (tensor
+  /// cores), padded with zeros.
   void add_integer() {
+    constexpr std::int64_t kVector = 32, kFew = 4;
     const std::int64_t depth = a_.c / a_.groups;
-    const bool fills_vectors = a_.groups == 1 || depth % 16 == 0;
+    const bool fills_vectors = a_.groups == 1 || depth % kFew == 0;
     const bool tensor_cores = formats_.unit == MathUnit::TensorCore && fills_vectors;
-    const std::int64_t vector = tensor_cores ? 32 : 4;
+    const bool in_few = !tensor_cores || a_.groups > 1;
     ConvAttributes padded = a_;
     if (!is_depthwise()) {
-      padded.c = a_.groups * ceil_divide(depth, vector) * vector;
-      padded.k = a_.groups * ceil_divide(a_.k / a_.groups, vector) * vector;
+      const std::int64_t in = in_few || depth <= kFew ? kFew : kVector;
+      const std::int64_t out = in_few ? kFew : kVector;
+      padded.c = a_.groups * ceil_divide(depth, in) * in;
+      padded.k = a_.groups * ceil_divide(a_.k / a_.groups, out) * out;
     }
     Formats formats = tensor_cores ? formats_ : cuda_formats_;
     // A filter of one channel has no sums over channels for dp4a to take.

@@ -8,6 +8,7 @@
 
 #include "models/lowering/alike.hpp"
 #include "models/lowering/convolution.hpp"
+#include "models/lowering/engine_layers.hpp"
 #include "models/lowering/fusion.hpp"
 #include "models/lowering/gradient_fusion.hpp"
 #include "models/lowering/kernels.hpp"
@@ -82,6 +83,7 @@ class Lowering {
         step_.ops.back().candidates = lower_recurrent(context_, op, gpu_);
         return;
       case OpKind::BatchNorm:
+        if (stands_alone(op)) return append(id, {scale_of_channels(op)});
         append(id, with_residual(id, op, lower_normalization(context_, op)));
         step_.ops.back().spares_library = lowering::runs_own_batch_norm(context_);
         return;
@@ -154,6 +156,34 @@ class Lowering {
     return context_.framework.fusion.activations && kind != OpKind::Reshape;
   }
 
+  /// An engine folds batch norm into the weights of the convolution or GEMM before it; where there
+  /// is none, or where something else reads its result, a kernel scales the channels.
+  [[nodiscard]] bool stands_alone(const Op& op) const {
+    if (!context_.framework.fusion.layers || context_.is_training) return false;
+    const TensorId x = op.inputs.front();
+    const auto producer = context_.graph.producer(x);
+    if (!producer) return true;
+    const OpKind kind = context_.graph.op(*producer).kind;
+    const bool has_weights =
+        kind == OpKind::Conv || kind == OpKind::ConvTranspose || kind == OpKind::Linear;
+    return !has_weights || readers_of(x) > 1;
+  }
+  [[nodiscard]] int readers_of(TensorId id) const {
+    if (readers_.empty()) {
+      readers_.resize(context_.graph.tensors().size());
+      for (const Op& reader : context_.graph.ops()) {
+        for (const TensorId input : reader.inputs) ++readers_[input.index];
+      }
+    }
+    return readers_[id.index];
+  }
+  [[nodiscard]] Kernel scale_of_channels(const Op& op) const {
+    const double elements = context_.output_elements(op);
+    const Bytes image = element_size(context_.formats.storage) * elements;
+    return lowering::stream_kernel("scale", KernelClass::Normalization, op.pass,
+                                   context_.formats.storage, image, image, elements, 2);
+  }
+
   /// Channels-last kernels of batch norm with the activation and the residual in them, cuDNN's and
   /// Apex's, take 16-bit images alone; what folds batch norm into convolutions, and kernels for
   /// channels first (OneFlow's own), fuse in any format. Source: NVIDIA cuDNN API,
@@ -222,6 +252,7 @@ class Lowering {
   [[nodiscard]] std::vector<Kernel> input_casts(const Op& op) {
     std::vector<Kernel> casts;
     if (op.kind == OpKind::Optimizer || plan_.casts_are_ops) return casts;
+    if (context_.framework.fusion.layers) return casts;  // kernels write what their readers take
     if (converts_as_it_reads(op)) return casts;
     const Precision wanted = context_.formats.storage;
     for (std::size_t i = 0; i < op.inputs.size(); ++i) {
@@ -299,9 +330,20 @@ class Lowering {
     lowered.op = id;
     lowered.policy = policy();
     lowered.workspace_limit = context_.framework.convolutions.workspace_limit;
+    const bool engine = context_.framework.fusion.layers;
+    ConvAttributes shape = a;
+    if (engine && element_size(context_.formats.storage) < element_size(Precision::Fp32)) {
+      shape.channels_last =
+          element_size(context_.formats.storage) == Bytes(1) || image_layout() == ImageLayout::Nhwc;
+    }
     lowered.candidates = lowering::convolution_candidates(
-        a, pass, context_.formats, a.channels_last ? ImageLayout::Nhwc : image_layout(),
+        shape, pass, context_.formats, shape.channels_last ? ImageLayout::Nhwc : image_layout(),
         gpu_.architecture(), context_.framework.convolutions.cudnn_version);
+    // Tables of offsets are made when the engine is built.
+    if (engine) {
+      for (Candidate& candidate : lowered.candidates)
+        std::erase_if(candidate.kernels, [](const Kernel& k) { return k.name == "offsets"; });
+    }
     if (context_.framework.convolutions.avoids_tiled_fft && pass != Pass::BackwardData) {
       std::erase_if(lowered.candidates,
                     [](const Candidate& c) { return c.algorithm == Algorithm::FftTiling; });
@@ -470,6 +512,7 @@ class Lowering {
   std::optional<lowering::NormalizationFusion> norm_fusion_;
   std::optional<lowering::GradientFusion> gradient_fusion_;
   std::optional<lowering::PairFusion> pair_fusion_;
+  mutable std::vector<int> readers_;  ///< by tensor; when asked for
   bool updates_done_ = false, scaling_done_ = false;
 };
 
@@ -492,6 +535,9 @@ LoweredStep lower(const NetworkGraph& graph, const FrameworkProfile& framework,
   const Context context = make_context(graph, framework, plan);
   LoweredStep step = Lowering(context, plan, gpu).run();
   if (framework.compiler) step = lowering::fuse(context, std::move(step));
+  if (framework.fusion.layers && !context.is_training) {
+    lowering::join_layers(context, plan, gpu, step);
+  }
   if (framework.fusion.operand_casts && plan.low_precision.casts_operands() && context.is_training)
     lowering::join_operand_casts(context, step);
   step.first_alike = lowering::find_alike(step.ops);

@@ -71,6 +71,13 @@ PrecisionChoice choose_precision(PrecisionMode asked, bool trains, const GpuTrai
                          "--phase infer: nothing trains in 8-bit integers; or fp8, bf16, amp");
       }
       if (!gpu.has(Precision::Int8, MathUnit::TensorCore) &&
+          gpu.has(Precision::Fp16, MathUnit::TensorCore)) {
+        return {.mode = PrecisionMode::Fp16,
+                .fallback =
+                    "this GPU's tensor cores take no 8-bit integers: the engine's fastest "
+                    "layers are in FP16"};
+      }
+      if (!gpu.has(Precision::Int8, MathUnit::TensorCore) &&
           !gpu.has(Precision::Int8, MathUnit::CudaCore)) {
         return {.mode = PrecisionMode::Fp32,
                 .fallback = "this GPU has no 8-bit dot products (dp4a): FP32 runs instead"};

@@ -79,7 +79,8 @@ class Planner {
     });
   }
 
-  void plan_integer(bool wide_ends) {
+  /// `by_engine`: attention and norms have kernels that take and give 8 bits.
+  void plan_integer(bool wide_ends, bool by_engine) {
     if (wide_ends) upcast_inputs();
     find_last_gemms();
     std::vector<bool> raw(graph_.tensors().size(), false);  // no GEMM since the input
@@ -97,7 +98,7 @@ class Planner {
       }
       const bool at_an_end = last || (after_input && is_convolution(op));
       if (gemm) return (wide_ends && at_an_end) || !has_weight(graph_, op);
-      if (!passes_integers(op)) return true;
+      if (!passes_integers(op) && !(by_engine && has_engine_kernel(op))) return true;
       const auto [any, all, count] = wide_inputs(op);
       return count == 0 || all;
     });
@@ -232,6 +233,11 @@ class Planner {
     }
   }
 
+  static bool has_engine_kernel(const Op& op) {
+    return op.kind == OpKind::LayerNorm || op.kind == OpKind::Softmax ||
+           op.kind == OpKind::MatMul || op.kind == OpKind::Attention;
+  }
+
   const NetworkGraph& graph_;
   PrecisionPlan& plan_;
   std::vector<bool> wide_tensor_;
@@ -283,7 +289,8 @@ PrecisionPlan plan_precision(const NetworkGraph& graph, const FrameworkProfile& 
     case PrecisionMode::Int8: {
       const bool half = gpu.has(Precision::Fp16, MathUnit::TensorCore);
       plan.wide = choose_formats(half ? PrecisionMode::Fp16 : PrecisionMode::Fp32, gpu);
-      planner.plan_integer(wide_ends);
+      planner.plan_integer(wide_ends && !framework.precision.quantizes_ends,
+                           framework.fusion.layers);
       break;
     }
     default:

@@ -254,7 +254,51 @@ double direct_taps(const Kernel& kernel, const ConvWork& work, const RecordedPar
   }
 }
 
+/// Bytes that come from memory and go there: of an engine's layers what L2 does not hold
+/// (Kernel::is_chained), and the filter.
+double dram_bytes(const Kernel& kernel, const ConvAttributes& s, const SustainedGpu& machine,
+                  const CostProfile& profile) {
+  const double bytes = kernel.bytes().in_bytes();
+  if (!kernel.is_chained) return bytes;
+  const double groups = static_cast<double>(std::max<std::int64_t>(s.groups, 1));
+  const double filter = element_size(kernel.data).in_bytes() * static_cast<double>(s.k) *
+                        (static_cast<double>(s.c) / groups) * static_cast<double>(s.r) *
+                        static_cast<double>(s.s);
+  const double images = std::max(0.0, bytes - filter);
+  return filter + images * miss_share(bytes, machine.l2_bytes, profile.memory.l2_share);
+}
+
 }  // namespace
+
+std::optional<TensorGemm> as_tensor_gemm(const Kernel& kernel, const ConvWork& work,
+                                         GemmFormat format, const CostProfile& profile) {
+  const ConvAttributes& s = work.shape;
+  if (!kernel.is_chained || kernel.pass != Pass::Forward || kernel.unit != MathUnit::TensorCore ||
+      kernel.algorithm != Algorithm::ImplicitPrecomputedGemm) {
+    return std::nullopt;
+  }
+  TileProblem t = as_gemm(s, kernel.pass, false);
+  fit_to_tensor_cores(t, s, kernel, true);
+  share_tiles(t, s, kernel.pass);
+  const double taps = static_cast<double>(s.r) * static_cast<double>(s.s);
+  const double channels = static_cast<double>(s.c) / static_cast<double>(s.groups);
+  // An 8-bit image of up to four channels: a word for each tap.
+  constexpr double kWord = 4, kStep = 32;
+  if (element_size(kernel.math) == Bytes(1) && s.groups == 1 && channels <= kWord)
+    t.k = up_to_multiple(kWord * taps, kStep);
+  const double filter = weight_bytes(format) * static_cast<double>(s.k) * channels * taps;
+  TensorGemm gemm;
+  gemm.batch = t.batch;
+  gemm.m = t.m;
+  gemm.n = t.n;
+  gemm.k = t.k;
+  gemm.format = format;
+  gemm.image = std::max(1.0, kernel.read.in_bytes() - filter);
+  gemm.fill = profile.tensor.prologue_steps * depth_per_step(kernel);
+  gemm.value_of_result = kernel.written.in_bytes() / (t.batch * t.m * t.n);
+  gemm.reuse.activations = gemm.reuse.results = kernel.bytes().in_bytes();
+  return gemm;
+}
 
 Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const SustainedGpu& machine,
                            const GpuSpec& gpu, const CostProfile& profile) {
@@ -262,7 +306,8 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
   const ConvolutionParameters& p = profile.convolution;
   const double bandwidth = machine.stream.in_si();
   const double element = element_size(kernel.data).in_bytes();
-  const Seconds memory(kernel.bytes().in_bytes() / bandwidth);
+  const double traffic = dram_bytes(kernel, s, machine, profile);
+  const Seconds memory(traffic / bandwidth);
 
   switch (kernel.algorithm) {
     case Algorithm::WinogradFused:
@@ -321,7 +366,7 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
       pass_factor(kernel, s, profile) * age_factor(work, p) *
       (tensor_core ? profile.tensor.convolution[gpu.architecture] * first_of_generation(work, gpu)
                    : issue_efficiency(gpu, issue, profile));
-  t.traffic_bytes = kernel.bytes().in_bytes();
+  t.traffic_bytes = traffic;
   t.result_bytes = kernel.pass != Pass::BackwardData ? t.batch * t.m * t.n * 4.0 : 0.0;
   if (tensor_core && kernel.pass == Pass::Forward) t.most_slices = kMostSlices;
   if (tensor_core) {

@@ -1,4 +1,6 @@
 #pragma once
+#include <optional>
+
 #include "models/kernel.hpp"
 #include "sim/cost/tile_gemm.hpp"
 
@@ -47,5 +49,13 @@ namespace tracecast::cost {
 [[nodiscard]] Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work,
                                          const SustainedGpu& machine, const GpuSpec& gpu,
                                          const CostProfile& profile);
+
+/// A forward convolution of an engine's layer on tensor cores as the GEMM of its im2col matrix:
+/// engines compile both from one family of kernels (sm80_xmma_gemm_...,
+/// sm80_xmma_fprop_implicit_gemm_...), so the law of GEMMs holds (tensor_gemm.hpp), memory holding
+/// each value of the image once. Nothing of others.
+[[nodiscard]] std::optional<TensorGemm> as_tensor_gemm(const Kernel& kernel, const ConvWork& work,
+                                                       GemmFormat format,
+                                                       const CostProfile& profile);
 
 }  // namespace tracecast::cost

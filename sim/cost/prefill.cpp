@@ -123,7 +123,9 @@ CallEstimate estimate_prefill(const PrefillWork& w, const TensorBoard& board,
       ((masks && kind == MmaKind::WarpGroup) || is_triton(w, board) ? p.triton : 1);
   const bool packs = packs_groups(kernels, kind);
   const double clock = board.clock;
-  const GemmFormat math = format == AttentionFormat::Fp8 ? GemmFormat::Fp8 : GemmFormat::Half;
+  const GemmFormat math = w.in_integers                    ? GemmFormat::Int8
+                          : format == AttentionFormat::Fp8 ? GemmFormat::Fp8
+                                                           : GemmFormat::Half;
   const double generations = static_cast<double>(board.kind) - static_cast<double>(kind);
   const TensorRates rates = board.rates(math);
   const double older = std::pow(profile.tensor_gemm.warp_share, generations);
@@ -167,7 +169,8 @@ CallEstimate estimate_prefill(const PrefillWork& w, const TensorBoard& board,
 
   const double cache_bytes = w.format == AttentionFormat::Half ? 2 : 1;
   const double tokens = w.batch * w.tokens;
-  const double queries = tokens * w.heads * (w.key_width + w.value_width) * 2;
+  const double query_bytes = w.in_integers ? 1 : 2;
+  const double queries = tokens * w.heads * (w.key_width + w.value_width) * query_bytes;
   const double cached = w.batch * (w.causal || w.keys <= 0 ? w.tokens : w.keys);
   const double keys = cached * w.kv_heads * (w.key_width + w.value_width);
   const double footprint = queries + keys * (2 + cache_bytes);

@@ -313,19 +313,22 @@ GemmEstimate TensorGemmMachine::estimate(const TensorGemm& gemm) const {
       std::min(1.0, efficiency * kernels.share * own_rate * (is_early ? p.early_rate : 1));
   const double uncut = 1 / (share * kernels.whole);
   const double lost_to_cut = 1 / kernels.peak - 1 / kernels.whole;
-  const double a = gemm.batch * m * k * a_bytes_, b = gemm.batch * n * k * b_bytes_;
-  const double c = gemm.batch * m * n * c_bytes_;
+  const double a = gemm.image > 0 ? gemm.image : gemm.batch * m * k * a_bytes_;
+  const double b = gemm.batch * n * k * b_bytes_;
+  const double c =
+      gemm.batch * m * n * (gemm.value_of_result > 0 ? gemm.value_of_result : c_bytes_);
   const bool quantises = engine && a_bytes_ < kHalfBytes && !gemm.is_quantised;
   const double written = gemm.batch * m * k * (kHalfBytes + a_bytes_);
   const double a_reuse =
       quantises ? std::min(gemm.reuse.activations, written) : gemm.reuse.activations;
-  const double read =
-      a * miss(a_reuse, l2_, has_halves_) + b * miss(gemm.reuse.weights, l2_, has_halves_);
+  const double read = (a + gemm.addend) * miss(a_reuse, l2_, has_halves_) +
+                      b * miss(gemm.reuse.weights, l2_, has_halves_);
   const double results = c * miss(gemm.reuse.results, l2_, has_halves_);
   const double dram_bytes = read + results;
   const bool aligned_results = efficiency < 1 && row_alignment(n, c_bytes_) >= kWholeVector;
   const double dram =
       (read / efficiency + results / (aligned_results ? 1 : efficiency)) / bandwidth_;
+  const double fill = gemm.fill > 0 ? gemm.fill : kernels.depth;
   const double inverse_sms = 1 / sms_;
   const bool is_alone = holds_sm_alone(gemm, capability_);
   const double overlap = own_kernels ? p.own_overlap : kLibraryOverlap;
@@ -340,7 +343,7 @@ GemmEstimate TensorGemmMachine::estimate(const TensorGemm& gemm) const {
   const double band = sweeps_tiles ? 1 : p.band_tiles;
   const double rasterized_least =
       k * (along_tokens ? m * a_bytes_ : std::min(m * a_bytes_, n * b_bytes_));
-  const bool may_drive_out = rasterized_least > kLeastDrivenOut * l2_;
+  const bool may_drive_out = !(gemm.image > 0) && rasterized_least > kLeastDrivenOut * l2_;
   /// Bytes of the operand that a grid sweeps which come from memory again: between two sweeps it
   /// and a band of the other pass.
   const auto rasterized_again = [&](const Tile& tile, double tiles_m, double tiles_n) {
@@ -366,7 +369,7 @@ GemmEstimate TensorGemmMachine::estimate(const TensorGemm& gemm) const {
     const double slowdown = 1 + p.operand_edge * edge / (2 * area);
     const double computed = std::max(tile.m, least) * tile.n;
     const double mma = tile_padding * waves * 2 * computed *
-                       (depth * lost_to_cut + (depth + kernels.depth) * slowdown * uncut);
+                       (depth * lost_to_cut + (depth + fill) * slowdown * uncut);
     const double drawn =
         (tile.m * a_bytes_ / tile.share_m + tile.n * b_bytes_ / tile.share_n) * depth / stream;
     const double stages = own_kernels ? std::ceil(depth * a_bytes_ / kStageBytes) * stage_ : 0;

@@ -35,6 +35,13 @@ struct TensorGemm {
   OperandReuse reuse;
   /// Bytes at whose multiples all rows of operands and results begin: 16, 8, 4, 2 or 1.
   double alignment = 16;
+  double value_of_result = 0;  ///< bytes; 0: result_bytes() of the format
+  double addend = 0;           ///< bytes that the epilogue adds to the results
+  /// Bytes of the image whose im2col matrix the activations are, so that memory holds each value
+  /// once; 0: a matrix.
+  double image = 0;
+  /// Values of k whose time a block needs to fill its pipeline; 0: block_depth, fitted to GEMMs.
+  double fill = 0;
   /// The vendor's library has no kernels of 16 bits yet that stay on their SMs, nor tiles of 192;
   /// other formats: no row tells.
   bool by_early_library = false;

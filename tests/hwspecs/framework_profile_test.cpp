@@ -73,7 +73,9 @@ TEST_SUITE("hwspecs/software/framework_profile") {
           (profile.batch_norm.own_half ? 6 : 0) +  // PyTorch and what is based on it
           (profile.host.update_per_parameter > Seconds(0) ? 6 : 0) +
           (profile.fusion.pair_gemms ? 1 : 0) + (profile.fusion.bias_gradients ? 1 : 0) +
-          (profile.fusion.operand_casts ? 1 : 0) + (profile.fusion.edge_attention ? 1 : 0) +
+          (profile.fusion.layers ? 1 : 0) + (profile.precision.quantizes_ends ? 1 : 0) +
+          (profile.precision.keeps_int8_sums ? 1 : 0) + (profile.fusion.operand_casts ? 1 : 0) +
+          (profile.fusion.edge_attention ? 1 : 0) +
           (profile.kernels.attention != AttentionKernels::Steps ? 1 : 0) +
           (has_known_version(profile) ? 2 : 0);
       CHECK(profile.values.size() == 63 + parts);

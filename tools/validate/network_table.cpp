@@ -68,8 +68,12 @@ struct FigureColumn {
   std::string_view name;
   bool is_ms;  ///< of a batch; else samples per second of all GPUs
 };
-constexpr std::array<FigureColumn, 3> kFigureColumns = {
-    {{"single_stream_p90_ms", true}, {"latency_ms", true}, {"samples_per_s", false}}};
+constexpr std::array<FigureColumn, 4> kFigureColumns = {{{"single_stream_p90_ms", true},
+                                                         {"latency_ms", true},
+                                                         {"samples_per_s", false},
+                                                         {"value", true}}};
+/// Of tables whose `value` is of the unit beside it: "ms" of a batch, "samples/s" else.
+constexpr std::string_view kFigureOfUnit = "value";
 
 /// Rows of whole networks: samples per second, or the milliseconds of a batch. What columns do not
 /// say the source's record does (hwspecs/published). A configuration that stands in several rows is
@@ -88,7 +92,9 @@ class NetworkTable final : public RowPredictor {
   }
   std::string_view table() const override { return "whole networks"; }
   std::string_view unit() const override {
-    return has_figures() ? "samples_per_s_or_ms" : first_->is_ms ? "ms" : "samples_per_s";
+    return has_figures() || first_->name == kFigureOfUnit ? "samples_per_s_or_ms"
+           : first_->is_ms                                ? "ms"
+                                                          : "samples_per_s";
   }
   std::string_view metric() const override { return first_->name; }
   /// A latency beside a rate is the same figure again; of several latencies each row has one.
@@ -110,13 +116,16 @@ class NetworkTable final : public RowPredictor {
       const std::string_view text = row.text_or_empty(column);
       return text.empty() ? otherwise : std::string(text);
     };
-    const std::int64_t batch = row.text_or_empty("batch_per_gpu").empty() && program.batch
+    const char* const batch_column = row.text_or_empty("batch").empty() ? "batch_per_gpu" : "batch";
+    const std::int64_t batch = row.text_or_empty(batch_column).empty() && program.batch
                                    ? *program.batch
-                                   : row.integer("batch_per_gpu", 1, 1'000'000);
+                                   : row.integer(batch_column, 1, 1'000'000);
+    const bool in_ms = figure.name == kFigureOfUnit ? row.text("unit") == "ms" : figure.is_ms;
     const std::int64_t gpus = reader.find_column("gpus") ? row.integer("gpus", 1) : 1;
     const std::string phase_word = stated("phase", program.phase);
     const auto phase = find_phase(to_lower(phase_word));
-    const auto precision = find_precision(to_lower(row.text("precision")));
+    const auto precision = find_precision(
+        program.precision.empty() ? to_lower(row.text("precision")) : program.precision);
     if (!phase) return skip("phase " + phase_word + " is not known");
     if (!precision)
       return skip("precision " + std::string(row.text("precision")) + " is not known");
@@ -135,6 +144,8 @@ class NetworkTable final : public RowPredictor {
     if (program.cudnn_benchmark) job.software.cudnn_benchmark = program.cudnn_benchmark;
     job.software.channels_last = program.channels_last;
     job.software.attention = program.attention;
+    job.software.cuda_graphs = program.cuda_graphs.value_or(false);
+    job.seq_len = program.seq_len;
     // What a row leaves open is not today's usual but this table's: momentum.
     job.optimizer =
         *phase == Phase::Train && !program.optimizer.empty() ? program.optimizer : "momentum";
@@ -191,7 +202,7 @@ class NetworkTable final : public RowPredictor {
         reported = hardware_.specs().find_strategy_in(row.text_or_empty("framework_version"));
       if (reported != nullptr) several.options.strategy = reported->id;
     }
-    RowResult result = report(job, several, date, measured, figure.is_ms);
+    RowResult result = report(job, several, date, measured, in_ms);
     result.metric = figure.name;
     result.from_file = file.has_value();
     return result;
@@ -232,7 +243,7 @@ class NetworkTable final : public RowPredictor {
         options.data + '|' + options.optimizer +
         (options.software.cudnn_benchmark.value_or(false) ? "|tried|" : "|") +
         (options.software.channels_last.value_or(false) ? "last|" : "|") +
-        options.software.attention + '|' +
+        (options.software.cuda_graphs ? "captured|" : "|") + options.software.attention + '|' +
         fmt::format("{}|", fmt::join(defaults.stepwise_attention, ",")) +
         (defaults.chooses_image_layout ? "laid|" : "|") + std::to_string(options.batch) + 'x' +
         std::to_string(options.image_size.value_or(0)) + 'x' +
@@ -344,6 +355,10 @@ std::vector<TableKind> network_tables() {
           {.name = "whole networks of a published source (vision_misc.csv)",
            .required = {"gpu", "precision", "network", "network_as_published", "batch_per_gpu",
                         "samples_per_s"},
+           .make = make},
+          {.name = "latencies of BERT by implementation (fastertransformer.csv)",
+           .required = {"doc", "implementation", "front_end", "beam_or_sampling", "seq_len",
+                        "value", "unit"},
            .make = make},
           {.name = "MLPerf inference (mlperf_inference.csv)",
            .required = {"gpu", "gpus", "precision", "network", "scenario", "samples_per_s",

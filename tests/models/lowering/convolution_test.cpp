@@ -262,8 +262,12 @@ TEST_SUITE("models/lowering/convolution") {
          Precision::Int8, cuda},
         {"tensor cores: 32", square(8, 48, 28, 100, 3), test::ampere(), 64, 128, Precision::Int8,
          tensor},
-        {"narrow groups stay off tensor cores", square(8, 128, 28, 128, 3, 1, 32), test::ampere(),
+        {"groups of four share tiles", square(8, 128, 28, 128, 3, 1, 32), test::ampere(), 128, 128,
+         Precision::Int8, tensor},
+        {"groups of three stay off tensor cores", square(8, 96, 28, 96, 3, 1, 32), test::ampere(),
          128, 128, Precision::Fp32, cuda},
+        {"an image of three channels: a word", square(8, 3, 28, 64, 3), test::ampere(), 4, 64,
+         Precision::Int8, tensor},
         {"depthwise: no sum over channels", square(8, 64, 28, 64, 3, 1, 64),
          test::pascal_with_slow_half(), 64, 64, Precision::Fp32, cuda},
     };

@@ -33,6 +33,7 @@ TEST_SUITE("models/lowering/precision") {
         {"fp8 before bfloat16", Fp8, test::volta(), Fp16, true, false},
         {"int8 by dp4a", Int8, test::pascal_with_slow_half(), Int8, false, false},
         {"int8 on tensor cores", Int8, test::ampere(), Int8, false, false},
+        {"int8 beside tensor cores of 16 bits", Int8, test::volta(), Fp16, true, false},
         {"no dp4a on GP100", Int8, test::pascal_with_fast_half(), Fp32, true, false},
         {"no dp4a on Kepler", Int8, test::kepler(), Fp32, true, false},
     };

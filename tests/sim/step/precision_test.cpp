@@ -35,8 +35,11 @@ TEST_SUITE("sim/step/precision") {
       const PrecisionMode runs = choose_precision(PrecisionMode::Int8, false, gpu).mode;
       const bool has_units = gpu.find_peak(Precision::Int8, MathUnit::CudaCore) ||
                              gpu.find_peak(Precision::Int8, MathUnit::TensorCore);
-      CHECK((runs == PrecisionMode::Int8) == has_units);
-      if (!has_units) continue;
+      // Tensor cores of 16 bits alone (Volta) are faster than dot products of 8 bits.
+      const bool prefers_half = gpu.find_peak(Precision::Fp16, MathUnit::TensorCore) &&
+                                !gpu.find_peak(Precision::Int8, MathUnit::TensorCore);
+      CHECK((runs == PrecisionMode::Int8) == (has_units && !prefers_half));
+      if (!has_units || prefers_half) continue;
       ++with_units;
       const double speedup = step_s(graph, gpu, "tensorrt", PrecisionMode::Fp32) /
                              step_s(graph, gpu, "tensorrt", runs);
@@ -48,7 +51,8 @@ TEST_SUITE("sim/step/precision") {
                                      gpu.peak_fp32().in_si()
                                : 1.0;
       CHECK(speedup > (units > 8 ? 1.3 : 1.0));  // B300 has hardly any units for integers
-      CHECK(speedup < units);
+      // Bytes are a quarter, too, and what misses L2 in 32 bits may stay there in 8.
+      CHECK(speedup < 2 * std::max(units, 4.0));
     }
     CHECK(with_units >= 30);
   }
@@ -79,9 +83,7 @@ TEST_SUITE("sim/step/precision") {
     const auto near = [](double value) { return doctest::Approx(value).epsilon(0.01); };
     CHECK(memory("t4", PrecisionMode::Fp32).weights.in_bytes() == near(4 * parameters));
     CHECK(memory("t4", PrecisionMode::Fp16).weights.in_bytes() == near(2 * parameters));
-    // One byte each, but two for the first convolution (9408) and the classifier (2.049 M).
-    CHECK(memory("t4", PrecisionMode::Int8).weights.in_bytes() ==
-          near(parameters + 2.049e6 + 0.009e6));
+    CHECK(memory("t4", PrecisionMode::Int8).weights.in_bytes() == near(parameters));
     CHECK(memory("t4", PrecisionMode::Int8).activations <
           memory("t4", PrecisionMode::Fp16).activations);
   }
