@@ -170,10 +170,14 @@ std::vector<ParameterSlot> make_slots() {
   add_power("power.gddr_pj_per_byte", 10000, &PowerParameters::gddr_pj_per_byte);
   add_power("power.gddr_active_idle_pj_per_byte", 10000,
             &PowerParameters::gddr_active_idle_pj_per_byte);
+  add_power("power.gddr6x_of", 10, &PowerParameters::gddr6x_of, true);
+  add_power("power.gddr7_of", 10, &PowerParameters::gddr7_of, true);
   add_power("power.hbm_active_idle_pj_per_byte", 10000,
             &PowerParameters::hbm_active_idle_pj_per_byte, true);
   add_power("power.pass_pj_per_byte", 10000, &PowerParameters::pass_pj_per_byte, true);
+  add_power("power.gemm_pass_of", 10, &PowerParameters::gemm_pass_of, true);
   add_power("power.busy_cycle_pj", 100000, &PowerParameters::busy_cycle_pj, true);
+  add_power("power.warp_busy_of", 10, &PowerParameters::warp_busy_of);
   add_power("power.voltage_knee", 1, &PowerParameters::voltage_knee);
   add_power("power.voltage_floor", 1, &PowerParameters::voltage_floor);
   add("power.log_sd", 0.001, 3, [](CostProfile& p) -> double& { return p.power.log_sd; });

@@ -153,13 +153,17 @@ struct PowerParameters {
   double hbm_pj_per_byte = 0;   ///< per byte moved
   double gddr_pj_per_byte = 0;  ///< per byte moved
   double gddr_active_idle_pj_per_byte =
-      0;  ///< per byte that GDDR could move once its clock is up, moved or not
+      0;                 ///< per byte that GDDR could move once its clock is up, moved or not
+  double gddr6x_of = 1;  ///< both of GDDR6X, over those of GDDR6 and older
+  double gddr7_of = 1;   ///< both of GDDR7, likewise
   double hbm_active_idle_pj_per_byte =
       0;  ///< the same of HBM, from wgmma on, with the chip's clocks
   double pass_pj_per_byte =
-      0;  ///< from wgmma on, per byte that passes between L2 and SMs, with what lanes do with it
+      0;  ///< from Ampere on, per byte that passes between L2 and SMs, with what lanes do with it
+  double gemm_pass_of = 0;  ///< that of GEMMs on tensor cores in long runs, over it
   double busy_cycle_pj =
       0;  ///< from wgmma on, per clock of an SM that works but not on tensor cores at their peak
+  double warp_busy_of = 1;   ///< that of SMs whose tensor cores take instructions of warps, over it
   double voltage_knee = 0;   ///< share of the free clock below which the voltage stays at its floor
   double voltage_floor = 0;  ///< lowest voltage over that of the free clock
   double log_sd = 0;         ///< of ln(measured / predicted) of a board's average power

@@ -118,18 +118,6 @@ TensorGemm gemm_of(const MatrixWork& work, GemmFormat format) {
   return gemm;
 }
 
-/// What an engine's layers hand to each other, and what their epilogues read.
-void chain(TensorGemm& gemm, const Kernel& kernel) {
-  const double passed = kernel.bytes().in_bytes();
-  gemm.reuse.activations = gemm.reuse.results = passed;
-  const double results = gemm.batch * gemm.m * gemm.n;
-  gemm.value_of_result = kernel.written.in_bytes() / results;
-  const double operands =
-      gemm.batch * gemm.k *
-      (gemm.m * activation_bytes(gemm.format) + gemm.n * weight_bytes(gemm.format));
-  gemm.addend = std::max(0.0, kernel.read.in_bytes() - operands);
-}
-
 /// What a price of a call rests on: rows of this GPU, of its generation, or its spec.
 Basis call_basis(CostForm form, const GpuSpec& gpu, const CostProfile& profile) {
   const auto index = static_cast<std::size_t>(form);
@@ -165,8 +153,7 @@ std::optional<Work> as_call(const Kernel& kernel, const AttentionWork& work, con
   call.keys = static_cast<double>(a.keys);
   call.causal = a.causal && a.queries == a.keys;
   call.gemms = work.gemms;
-  if (element_size(kernel.math) == Bytes(1)) call.format = AttentionFormat::Fp8;
-  call.in_integers = kernel.math == Precision::Int8;
+  if (kernel.math == Precision::Fp8) call.format = AttentionFormat::Fp8;
   call.by_warps = work.by_warps;
   call.heads = static_cast<double>(a.heads);
   call.kv_heads = static_cast<double>(a.kv_heads);
@@ -350,20 +337,29 @@ void limit_power(KernelEstimate& result, Roofs& roofs, const Kernel& kernel, Sec
   roofs.compute = roofs.compute / result.throttle;
 }
 
+/// What a kernel moves and multiplies, whatever its time.
+KernelLoad load_of(const Kernel& kernel, const SustainedGpu& machine, const CostProfile& profile) {
+  const double bytes = kernel.bytes().in_bytes();
+  KernelLoad load;
+  if (machine.tensor_power) {
+    load.flops = kernel.flops.in_si();
+  } else {
+    load.lane_flops = kernel.flops.in_si() * (element_size(kernel.math) / Bytes(4));
+  }
+  load.dram_bytes = bytes * miss_share(bytes, machine.l2_bytes, profile.memory.l2_share);
+  load.passed_bytes = bytes;
+  return load;
+}
+
 Watts power_of(const KernelEstimate& estimate, const Kernel& kernel, const Roofs& roofs,
                const SustainedGpu& machine, const CostProfile& profile) {
-  const bool on_tensor_cores = machine.tensor_power.has_value();
-  const double bytes = kernel.bytes().in_bytes();
-  const double throttle = on_tensor_cores ? estimate.throttle : 1;
-  return machine.kernel_power->of(
-      {.flops = on_tensor_cores ? kernel.flops.in_si() : 0,
-       .dram_bytes = bytes * miss_share(bytes, machine.l2_bytes, profile.memory.l2_share),
-       .passed_bytes = bytes,
-       .working = roofs.compute,
-       .at_peak = on_tensor_cores ? kernel.flops / (machine.arithmetic * throttle) : Seconds(),
-       .duration = estimate.duration,
-       .sm_share = estimate.sm_share,
-       .throttle = throttle});
+  KernelLoad load = load_of(kernel, machine, profile);
+  load.working = roofs.compute;
+  if (machine.tensor_power) load.at_peak = kernel.flops / (machine.arithmetic * estimate.throttle);
+  load.duration = estimate.duration;
+  load.sm_share = estimate.sm_share;
+  load.throttle = estimate.throttle;
+  return machine.kernel_power->of(load);
 }
 
 KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, const GpuSpec& gpu,
@@ -385,7 +381,6 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
   result.throttle = machine.throttle;
   Roofs roofs;
   std::optional<Seconds> duration;
-  bool slows_itself = form_of(kernel) == CostForm::TensorGemm;  // the clock is in its price
   if (const auto* recurrent = std::get_if<RecurrentWork>(&kernel.work)) {
     const RecurrentEstimate all = estimate_recurrent(kernel, *recurrent, machine, gpu, profile);
     roofs = all.roofs;
@@ -395,8 +390,7 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
   } else if (const auto* matrix = std::get_if<MatrixWork>(&kernel.work);
              matrix && kernel.unit == MathUnit::TensorCore) {
     const GemmFormat format = format_of(kernel, *matrix);
-    TensorGemm work = gemm_of(*matrix, format);
-    if (kernel.is_chained) chain(work, kernel);
+    const TensorGemm work = gemm_of(*matrix, format);
     const GemmEstimate gemm = board ? board->gemms(format).estimate(work)
                                     : TensorGemmMachine(gpu, format, profile).estimate(work);
     roofs = gemm.roofs;
@@ -405,18 +399,7 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
     result.power = gemm.power;
   } else if (matrix) {
     roofs = estimate_matrix(kernel, *matrix, machine, gpu, profile);
-  } else if (const auto* conv = std::get_if<ConvWork>(&kernel.work);
-             conv && as_tensor_gemm(kernel, *conv, format_of(kernel, {}), profile)) {
-    const GemmFormat format = format_of(kernel, {});
-    const TensorGemm work = *as_tensor_gemm(kernel, *conv, format, profile);
-    const GemmEstimate gemm = board ? board->gemms(format).estimate(work)
-                                    : TensorGemmMachine(gpu, format, profile).estimate(work);
-    roofs = gemm.roofs;
-    duration = gemm.duration - fill_time(machine, gpu, profile);
-    result.throttle = gemm.throttle;
-    result.power = gemm.power;
-    slows_itself = true;
-  } else if (conv) {
+  } else if (const auto* conv = std::get_if<ConvWork>(&kernel.work)) {
     roofs = estimate_convolution(kernel, *conv, machine, gpu, profile);
   } else if (call_form(kernel.work)) {
     const CallEstimate call = estimate_call(kernel.work, TensorBoard(gpu, profile), profile);
@@ -437,9 +420,16 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
   }
 
   const Seconds fill = fill_time(machine, gpu, profile);
-  if (machine.tensor_power && !slows_itself) {
+  const bool by_lanes = machine.kernel_power && !machine.tensor_power;
+  if ((machine.tensor_power && form_of(kernel) != CostForm::TensorGemm) || by_lanes) {
     const Seconds at_full_clock = combine(roofs);
-    limit_power(result, roofs, kernel, fill, *machine.tensor_power);
+    if (by_lanes) {
+      result.throttle =
+          machine.kernel_power->clock_share(load_of(kernel, machine, profile), roofs, fill);
+      roofs.compute = roofs.compute / result.throttle;
+    } else {
+      limit_power(result, roofs, kernel, fill, *machine.tensor_power);
+    }
     if (duration && at_full_clock > Seconds(0)) {
       duration = *duration * (combine(roofs) / at_full_clock);
     }
@@ -455,8 +445,11 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
   const CostForm form = form_of(kernel);
   if (!machine.kernel_power) {
     result.power = {};  // causes are fitted to such boards
-  } else if (!slows_itself) {
+  } else if (form != CostForm::TensorGemm) {
     result.power = power_of(result, kernel, roofs, machine, profile);
+  } else if (board) {
+    result.power = machine.kernel_power->in_long_run(result.power, kernel.bytes().in_bytes(),
+                                                     result.duration, result.throttle);
   }
   result.basis = basis_of(kernel, form, gpu, profile);
   const Uncertainty uncertainty = error_sd(result, kernel, result.throttle, gpu, profile);

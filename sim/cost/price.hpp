@@ -26,8 +26,8 @@ struct KernelEstimate {
   Seconds compute_time{};  ///< the compute roof alone
   Seconds memory_time{};   ///< the memory roof alone
   double throttle = 1;  ///< share of the clock that the power limit leaves while it runs, in (0, 1]
-  /// Mean of the board while it runs, where its price rests on the power limit (TensorPower, from
-  /// wgmma on); 0: not told.
+  /// Mean of the board while it runs, where its price rests on the power limit (TensorPower and
+  /// KernelPower, from Ampere on); 0: not told.
   Watts power{};
   double sm_share = 1;  ///< of all SMs, those that work, averaged over `duration`; in (0, 1]
   Bound bound = Bound::Memory;

@@ -41,7 +41,7 @@ Hertz free_clock(const GpuSpec& gpu, const CostProfile& profile) {
 Watts active_idle_power(const GpuSpec& gpu, const CostProfile& profile) {
   constexpr double kPico = 1e-12;
   const double clocked = has_gddr(gpu) ? kPico * profile.power.gddr_active_idle_pj_per_byte *
-                                             gpu.dram_bandwidth.in_si()
+                                             gddr_energy(gpu, profile) * gpu.dram_bandwidth.in_si()
                                        : 0.0;
   return gpu.idle_power + Watts(clocked);
 }
@@ -75,8 +75,9 @@ SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
   // bounds further on.
   const Watts left = max(gpu.tdp - active_idle_power(gpu, profile), gpu.tdp * 0.01);
   const double power = left.in_w() / (fp32.in_tflop_per_s() * start) / (gpu.process_nm / 16.0);
+  const bool by_kernel = mma_kind(gpu) >= MmaKind::AsyncWarp;
   const double throttle =
-      is_pinned(gpu) || on_tensor_cores
+      is_pinned(gpu) || on_tensor_cores || by_kernel
           ? 1.0
           : soft_minimum_of_one_and(std::pow(power / p.knee_w_per_tflops, 1 / p.power_exponent));
   const bool dense = unit == MathUnit::CudaCore && gpu.architecture >= Architecture::Ampere &&
@@ -85,7 +86,7 @@ SustainedGpu sustain(const GpuSpec& gpu, Precision precision, MathUnit unit,
   SustainedGpu result;
   if (on_tensor_cores)
     result.tensor_power.emplace(gpu, energy_by_width(gpu, precision) * energy, profile);
-  if (mma_kind(gpu) >= MmaKind::WarpGroup)
+  if (by_kernel)
     result.kernel_power.emplace(gpu, energy_by_width(gpu, precision) * energy, profile);
   result.sm_count = std::max(gpu.sm_count, 1);
   result.throttle = throttle;

@@ -26,7 +26,7 @@ struct SustainedGpu {
   double l2_bytes = 0;          ///< that one SM's data can fill
   std::optional<TensorPower>
       tensor_power;  ///< on tensor cores, which the limit slows by what a kernel does
-  std::optional<KernelPower> kernel_power;  ///< from wgmma on
+  std::optional<KernelPower> kernel_power;  ///< from Ampere on; slows kernels on CUDA cores
 };
 
 /// Share of the theoretical bandwidth, in the board's ECC state, that kernels draw which only
@@ -46,8 +46,9 @@ struct SustainedGpu {
 [[nodiscard]] Hertz free_clock(const GpuSpec& gpu, const CostProfile& profile);
 
 /// Power of a board on which a program holds a context and no kernel runs.
-///   active-idle = idle + gddr_active_idle_pj_per_byte * pin rate   (GDDR; its clock sleeps on an
-///   idle board) active-idle = idle                                       (HBM keeps its clock)
+///   active-idle = idle + gddr_active_idle_pj_per_byte * gddr_energy * pin rate   (GDDR; its clock
+///   sleeps on an idle board)
+///   active-idle = idle                                       (HBM keeps its clock)
 [[nodiscard]] Watts active_idle_power(const GpuSpec& gpu, const CostProfile& profile);
 
 /// What such a board draws as its sensor shows it, which clocks do not follow: they were fitted to
@@ -62,7 +63,8 @@ struct SustainedGpu {
 ///   start  = set_clock of the spec where it is set, else the free clock
 ///   power  = (tdp - active_idle_power) [W] / peak at start [TFLOP/s] / (process_nm / 16)
 ///   x      = (power / knee)^(1 / exponent)
-///   thr    = (1 + x^-12)^(-1/12), 1 on a pinned board, and on tensor cores: see tensor_power.hpp
+///   thr    = (1 + x^-12)^(-1/12); 1 on a pinned board, on tensor cores, and from Ampere on, where
+///            each kernel is slowed by what it draws: see tensor_power.hpp
 ///   rate   = peak(start) * ceiling * thr * (dense_factor if 32 lanes hang on a single-issue
 ///   scheduler, Ampere on)
 ///            and * half_factor where CUDA cores run 16-bit pairs faster than FP32

@@ -8,6 +8,7 @@
 #include "sim/cost/price.hpp"
 #include "sim/cost/tensor_board.hpp"
 #include "sim/network/collective.hpp"
+#include "sim/step/power.hpp"
 
 namespace tracecast::serve {
 namespace {
@@ -17,9 +18,9 @@ constexpr std::size_t index(StepPart part) { return static_cast<std::size_t>(par
 /// One kernel's time and what is known of it.
 struct OneKernel {
   StepPart part{};
-  double seconds = 0, log_sd = 0, bytes = 0;
+  double seconds = 0, log_sd = 0;
   double roof_seconds = 0;  ///< of its arithmetic
-  double watts = 0;         ///< of the board where its price says so; 0: from bytes
+  double active_w = 0;      ///< of the board, over one that waits
 };
 
 /// The grid's points around `x`: whole numbers to 16, then eighths of an octave.
@@ -118,18 +119,35 @@ struct StepPrice::Board {
     // Others have kernels of the engine before them.
     if (w.format != GemmFormat::Half && w.format != GemmFormat::Fp8) gemm.engine = kernels;
     const cost::GemmEstimate e = rates.gemms(w.format).estimate(gemm);
-    return {StepPart::Gemms,
-            e.duration.in_s(),
-            cost::gemm_log_sd(gemm, spec, profile),
-            w.batch * (w.m * w.k * activation_bytes(w.format) + w.k * w.n * weight_bytes(w.format) +
-                       w.m * w.n * 2),
-            at_peak(2 * w.batch * w.m * w.n * w.k, w.format),
-            e.power.in_w()};
+    const double flops = 2 * w.batch * w.m * w.n * w.k;
+    const double bytes = w.batch * (w.m * w.k * activation_bytes(w.format) +
+                                    w.k * w.n * weight_bytes(w.format) + w.m * w.n * 2);
+    const auto& power = rates.at(Precision::Fp16, MathUnit::TensorCore).kernel_power;
+    const Watts reported =
+        power ? power->in_long_run(e.power, bytes, e.duration, e.throttle) : e.power;
+    return {StepPart::Gemms, e.duration.in_s(), cost::gemm_log_sd(gemm, spec, profile),
+            at_peak(flops, w.format),
+            active_w(flops, bytes, e.duration, e.roofs.sm_share, reported)};
+  }
+  /// Of a kernel on tensor cores: what its price reports from Ampere on, before that its causes, as
+  /// `predict` has them.
+  [[nodiscard]] double active_w(double flops, double bytes, Seconds duration, double sm_share,
+                                Watts reported) const {
+    Kernel kernel;
+    kernel.data = kernel.math = Precision::Fp16;
+    kernel.unit = MathUnit::TensorCore;
+    kernel.flops = Flops(flops);
+    kernel.read = Bytes(bytes);
+    cost::KernelEstimate estimate;
+    estimate.duration = duration;
+    estimate.sm_share = sm_share;
+    if (mma_kind(spec) >= MmaKind::AsyncWarp) estimate.power = reported;
+    return active_power(kernel, estimate, spec, profile).in_w();
   }
   [[nodiscard]] OneKernel of(const Kernel& kernel) const {
     const cost::KernelEstimate e = cost::estimate(kernel, rates);
-    return {StepPart::Streams, e.duration.in_s(), e.log_sd, kernel.bytes().in_bytes(), 0,
-            e.power.in_w()};
+    return {StepPart::Streams, e.duration.in_s(), e.log_sd, 0,
+            active_power(kernel, e, spec, profile).in_w()};
   }
   [[nodiscard]] OneKernel price(const ForwardPass& w) const {
     Kernel kernel;
@@ -167,22 +185,22 @@ struct StepPrice::Board {
     const std::optional<cost::CallPrice> p = cost::price_call(work, spec, profile);
     TRACECAST_CHECK(p.has_value(), "calls of engines have prices");
     const double roof = at_peak(flops, format);
-    double watts = 0;
     const cost::SustainedGpu& board = rates.at(Precision::Fp16, MathUnit::TensorCore);
+    const cost::CallEstimate& e = p->estimate;
+    const Seconds body = e.duration * std::clamp(e.body_share, 0.0, 1.0);
+    const double sm_share = e.roofs.sm_share * (body / e.duration);
+    Watts reported;
     if (board.kernel_power) {
-      const cost::CallEstimate& e = p->estimate;
-      const Seconds body = e.duration * std::clamp(e.body_share, 0.0, 1.0);
-      watts = board.kernel_power
-                  ->of({.flops = flops * profile.tensor_gemm.format(format).energy,
-                        .dram_bytes = bytes,
-                        .passed_bytes = bytes,
-                        .working = min(e.roofs.compute, body),
-                        .at_peak = Seconds(roof),
-                        .duration = e.duration,
-                        .sm_share = e.roofs.sm_share * (body / e.duration)})
-                  .in_w();
+      reported = board.kernel_power->of({.flops = flops * profile.tensor_gemm.format(format).energy,
+                                         .dram_bytes = bytes,
+                                         .passed_bytes = bytes,
+                                         .working = min(e.roofs.compute, body),
+                                         .at_peak = Seconds(roof),
+                                         .duration = e.duration,
+                                         .sm_share = sm_share});
     }
-    return {part, p->estimate.duration.in_s(), p->log_sd, bytes, roof, watts};
+    return {part, e.duration.in_s(), p->log_sd, roof,
+            active_w(flops, bytes, e.duration, sm_share, reported)};
   }
   [[nodiscard]] OneKernel price(const PrefillWork& w) const {
     const double keys = w.causal ? w.tokens / 2 : w.keys;
@@ -206,28 +224,25 @@ struct StepPrice::Board {
     const std::optional<Communicator>& among = w.group == ForwardGroup::Tensor    ? tensor
                                                : w.group == ForwardGroup::Experts ? experts
                                                                                   : stage;
-    if (!among || !(w.bytes > 0)) return {StepPart::Communications, 0, 0, 0, 0, 0};
+    if (!among || !(w.bytes > 0)) return {StepPart::Communications, 0, 0, 0, 0};
     const Bytes bytes(w.bytes);
-    return {StepPart::Communications,
-            time_alone(among->plan(w.collective, bytes), fabric).in_s(),
-            among->log_sd(bytes),
-            2 * w.bytes,
-            0,
-            0};
+    const Seconds time = time_alone(among->plan(w.collective, bytes), fabric);
+    return {StepPart::Communications, time.in_s(), among->log_sd(bytes), 0,
+            communication_w(2 * w.bytes, time)};
   }
 
-  /// Beyond what the board draws active-idle: what its price says, else a base share of the power
-  /// to the limit and the memory's.
+  /// Beside what moves, ranks that wait for each other draw what a busy board draws whatever it
+  /// does.
+  [[nodiscard]] double communication_w(double bytes, Seconds time) const {
+    const double left = std::max(0.0, (spec.tdp - cost::waiting_power(spec, profile)).in_w());
+    const double memory = bytes * cost::joule_per_byte(spec, profile) / time.in_s();
+    return std::min(left, profile.tensor_gemm.base_share * left + memory);
+  }
+
+  /// Beyond what the board draws active-idle, at most what its limit leaves.
   [[nodiscard]] double joules(const OneKernel& k) const {
-    const TensorGemmParameters& p = profile.tensor_gemm;
-    const Watts waiting = cost::waiting_power(spec, profile);
-    if (k.watts > 0)
-      return cost::reported_over(Watts(k.watts), waiting, spec.tdp).in_w() * k.seconds;
-    const double limit = std::max(0.0, (spec.tdp - waiting).in_w());
-    const bool is_hbm =
-        spec.memory_type >= MemoryType::Hbm2 && spec.memory_type != MemoryType::Gddr7;
-    const double memory = k.bytes * (is_hbm ? p.hbm_pj_per_byte : p.gddr_pj_per_byte) * 1e-12;
-    return std::min(limit * k.seconds, p.base_share * limit * k.seconds + memory);
+    const double left = std::max(0.0, (spec.tdp - cost::waiting_power(spec, profile)).in_w());
+    return std::min(left, k.active_w) * k.seconds;
   }
 
   const GpuSpec& spec;

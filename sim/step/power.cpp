@@ -107,11 +107,21 @@ PowerCauses power_causes(const Kernel& kernel, const cost::KernelEstimate& estim
 
 Watts active_power(const PowerCauses& causes, const GpuSpec& gpu, const CostProfile& profile) {
   const PowerParameters& p = profile.power;
-  return Watts(
-      causes.reported_w +
-      kPico * (p.clocked_pj * causes.lanes + p.flop_pj * causes.flops +
-               p.tensor_flop_pj * causes.tensor_flops +
-               (cost::has_gddr(gpu) ? p.gddr_pj_per_byte : p.hbm_pj_per_byte) * causes.dram_bytes));
+  return Watts(causes.reported_w +
+               kPico * (p.clocked_pj * causes.lanes + p.flop_pj * causes.flops +
+                        p.tensor_flop_pj * causes.tensor_flops +
+                        (cost::has_gddr(gpu) ? p.gddr_pj_per_byte * cost::gddr_energy(gpu, profile)
+                                             : p.hbm_pj_per_byte) *
+                            causes.dram_bytes));
+}
+
+Watts active_power(const Kernel& kernel, const cost::KernelEstimate& estimate, const GpuSpec& gpu,
+                   const CostProfile& profile) {
+  if (!(estimate.duration > Seconds(0))) return {};
+  if (estimate.power > Watts())
+    return cost::reported_over(estimate.power, waiting_power(gpu, profile), gpu.tdp);
+  return active_power(power_causes(kernel, estimate.duration, estimate.sm_share, gpu, profile), gpu,
+                      profile);
 }
 
 Watts limited_power(Watts demand, Watts limit) {

@@ -76,6 +76,11 @@ class PowerScales {
 [[nodiscard]] Watts active_power(const PowerCauses& causes, const GpuSpec& gpu,
                                  const CostProfile& profile);
 
+/// The same of one priced kernel: the power that its price reports, and else its causes. Nothing of
+/// one that takes no time.
+[[nodiscard]] Watts active_power(const Kernel& kernel, const cost::KernelEstimate& estimate,
+                                 const GpuSpec& gpu, const CostProfile& profile);
+
 /// Mean power that a limit leaves of a demand: demand * (1 + (demand / limit)^6)^(-1/6).
 /// The controller holds windows of some ten milliseconds below the limit. Their power varies about
 /// the step's mean, so that a mean near the limit is cut already, and a demand far above it ends up

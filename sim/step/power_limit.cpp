@@ -51,7 +51,10 @@ Hertz mean_clock(const PricedStep& priced, const cost::SustainedBoard& board) {
     for (std::size_t k = 0; k < choice.estimates.size(); ++k) {
       const Kernel& kernel = choice.candidate->kernels[k];
       const double t = choice.estimates[k].duration.in_s();
-      cycles += t * board.at(kernel.math, kernel.unit).clock.in_si();
+      const cost::SustainedGpu& machine = board.at(kernel.math, kernel.unit);
+      // Where each kernel is slowed by what it draws, its clock is not the board's.
+      const double share = machine.kernel_power ? choice.estimates[k].throttle : 1.0;
+      cycles += t * share * machine.clock.in_si();
       time += t;
     }
   }
@@ -191,9 +194,11 @@ class Governor {
   }
   /// What the board shows of a demand whose windows are all held at `limit`, at most.
   [[nodiscard]] Watts left_by(Watts limit, const StepDraw& demand) const {
-    // Prices that tell power hold the limit, kernel by kernel.
+    // Prices that report power hold the board's own limit, kernel by kernel.
     const Watts mean = total(demand);
-    const Watts left = demand.causes.reported_w > 0 ? mean : limited_power(mean, limit);
+    const Watts left = !(demand.causes.reported_w > 0) ? limited_power(mean, limit)
+                       : limit > gpu_.tdp              ? mean
+                                                       : total(own_);
     return min(left, held(limit, demand));
   }
   /// The fullest window of a draw.

@@ -6,8 +6,9 @@
 // power. OUT is PROFILE with the parameters found, and may be the same file. Stage 1: what a board
 // draws, from its average power at the highest limit of each configuration; each pair of GPU and
 // network weighs the same, and the four boards and networks are left out in turn to judge. Stage 2:
-// the voltage curve, from how the time of an epoch grows as the limit falls. See
-// sim/step/notes/0001.
+// the voltage curve, from how the time of an epoch grows as the limit falls. Stage 3: what busy SMs
+// draw from Ampere on where tensor cores take instructions of warps, from the boards of stage 1
+// whose prices report power. See sim/step/notes/0001.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,6 +50,7 @@ struct Configuration {
 };
 struct Row {
   const Configuration* job = nullptr;
+  PlacedJob placed;
   double limit_w = 0, measured_w = 0, memory_share = 1;
   bool at_highest_limit = false;
   ClockPoint at;  ///< where the row runs before a limit acts
@@ -117,24 +119,32 @@ double predicted_w(const Row& row, const CostProfile& profile, double default_ex
   causes.flops *= node;
   causes.tensor_flops *= node;
   const Watts demand = active_idle_power(gpu, profile) + active_power(causes, gpu, profile);
-  return limited_power(demand, Watts(row.limit_w)).in_w();
+  // Prices that report power hold the limit kernel by kernel.
+  return (causes.reported_w > 0 ? min(demand, Watts(row.limit_w))
+                                : limited_power(demand, Watts(row.limit_w)))
+      .in_w();
 }
 
-/// Cauchy loss of ln(measured / predicted) at 10 %, averaged within each pair of GPU and network,
-/// plus priors.
-double loss(const Vector& values, const std::vector<const Row*>& rows, const CostProfile& base) {
+/// Cauchy loss of ln(measured / predicted) at 10 %, averaged within each pair of GPU and network.
+double misfit(const std::vector<const Row*>& rows, const CostProfile& profile,
+              double default_exponent) {
   constexpr double kError = 0.1;
-  const CostProfile profile = with(base, values);
   std::map<std::pair<std::string, std::string>, std::pair<double, int>> groups;
   for (const Row* row : rows) {
     const double miss =
-        std::log(row->measured_w / predicted_w(*row, profile, base.power.node_exponent)) / kError;
+        std::log(row->measured_w / predicted_w(*row, profile, default_exponent)) / kError;
     auto& [sum, n] = groups[{row->job->gpu.id, row->job->network}];
     sum += std::log1p(miss * miss);
     ++n;
   }
   double total = 0;
   for (const auto& [key, group] : groups) total += group.first / group.second;
+  return total;
+}
+
+/// The same plus priors.
+double loss(const Vector& values, const std::vector<const Row*>& rows, const CostProfile& base) {
+  double total = misfit(rows, with(base, values), base.power.node_exponent);
   for (std::size_t i = 0; i < values.size(); ++i) {
     const double off = std::log(values[i] / priors().value[i]) / priors().log_sd[i];
     total += 0.5 * off * off;
@@ -270,12 +280,43 @@ class Fit {
     const auto [knee, floor] = fit_voltage(with(hardware_.cost(), values));
     found["power.voltage_knee"] = knee;
     found["power.voltage_floor"] = floor;
+    found[kWarpBusy] = fit_warp_busy(with(hardware_.cost(), values));
     for (const auto& [name, value] : found) fmt::print("{:<32} {:.4g}\n", name, value);
     return found;
   }
   [[nodiscard]] std::size_t num_rows() const { return rows_.size(); }
 
  private:
+  static constexpr const char* kWarpBusy = "power.warp_busy_of";
+
+  /// Of boards whose prices report power, each configuration at its highest limit, with its prior.
+  [[nodiscard]] double fit_warp_busy(const CostProfile& found) const {
+    const auto reported = select(
+        rows_, [](const Row& r) { return r.at_highest_limit && r.at.causes.reported_w > 0; });
+    ProfileParameter prior;
+    for (const ProfileParameter& p : prior_cost_profile().parameters) {
+      if (p.name == kWarpBusy) prior = p;
+    }
+    double best = prior.value, least = 1e9;
+    for (double factor = 0.02; factor < 3; factor *= 1.15) {
+      const Hardware hardware = hardware_.with_profile(with_parameter(found, kWarpBusy, factor));
+      std::map<Key, ClockPoint> points;
+      std::vector<Row> rows;
+      for (const Row* row : reported) {
+        const Key key = key_of(row->placed);
+        if (!points.contains(key)) points[key] = tracecast::run(row->placed, 1, hardware);
+        rows.push_back(*row);
+        rows.back().at = points[key];
+      }
+      const double off = std::log(factor / prior.value) / prior.log_sd;
+      const double loss =
+          0.5 * off * off + misfit(select(rows, [](const Row&) { return true; }), hardware.cost(),
+                                   hardware.cost().power.node_exponent);
+      if (loss < least) least = loss, best = factor;
+    }
+    return best;
+  }
+
   const Configuration& configuration(const PlacedJob& options) {
     const auto known = configurations_.find(key_of(options));
     if (known != configurations_.end()) return known->second;
@@ -297,6 +338,7 @@ class Fit {
       try {
         Row r;
         r.job = &configuration(job.options);
+        r.placed = job.options;
         r.measured_w = parse_double(row.text("value")).value_or(0);
         r.limit_w = job.options.board.power_limit_w.value_or(r.job->gpu.tdp.in_w());
         if (job.options.board.clock_mhz) {
@@ -421,7 +463,8 @@ CostProfile completed(CostProfile profile, const std::map<std::string, double>& 
                    "and GoogLeNet at set clocks, of {} rows of V100, "
                    "P100, Quadro RTX 6000, A40, GTX 1080 Ti, TITAN X Pascal; the voltage curve "
                    "from times per "
-                   "epoch by limit in e2e.csv; lower limits and S-WISC's boards only judge; "
+                   "epoch by limit in e2e.csv; what busy SMs draw from A40's rows; lower limits "
+                   "and S-WISC's boards only judge; "
                    "power.log_sd from boards and networks left out",
                    num_rows),
        date});

@@ -4,8 +4,10 @@
 
 #include <cmath>
 #include <random>
+#include <utility>
 
 #include "sim/cost/price.hpp"
+#include "sim/cost/roofs.hpp"
 #include "sim/cost/sustained_clock.hpp"
 #include "tests/sim/cost/simple_machine.hpp"
 
@@ -85,7 +87,7 @@ TEST_SUITE("sim/cost/tensor_power") {
           doctest::Approx(40 + 40 * 0.25 + 10 * 0.5));
   }
 
-  TEST_CASE("from wgmma on every kernel tells power, before none does") {
+  TEST_CASE("from Ampere on every kernel tells power, before none does") {
     Kernel kernel;
     kernel.read = kernel.written = Bytes(1e9);
     StreamWork work;
@@ -94,10 +96,88 @@ TEST_SUITE("sim/cost/tensor_power") {
     GpuSpec gpu = simple_gpu();
     const CostProfile profile = simple_profile();
     CHECK(estimate(kernel, gpu, profile).power == Watts());
-    CHECK(waiting_power(gpu, profile) == active_idle_power(gpu, profile));
-    gpu.architecture = Architecture::Hopper;
-    gpu.compute_capability = 90;
-    CHECK(estimate(kernel, gpu, profile).power > waiting_power(gpu, profile));
+    for (const auto& [architecture, capability] :
+         {std::pair{Architecture::Ampere, 80}, {Architecture::Hopper, 90}}) {
+      CHECK(waiting_power(gpu, profile) == active_idle_power(gpu, profile));
+      gpu.architecture = architecture;
+      gpu.compute_capability = capability;
+      CHECK(estimate(kernel, gpu, profile).power > waiting_power(gpu, profile));
+    }
+  }
+
+  TEST_CASE("a kernel on CUDA cores keeps the clock at which it draws what the limit leaves") {
+    GpuSpec gpu = simple_gpu();
+    gpu.architecture = Architecture::Ampere;
+    gpu.compute_capability = 80;
+    CostProfile profile = one_picojoule(gpu);  // voltage squared goes with the clock
+    profile.power.pass_pj_per_byte = 0;
+    profile.power.busy_cycle_pj = 2000;
+    profile.power.warp_busy_of = 0.5;  // 10 SMs at 1 GHz: 10 W
+    const auto share = [&](double limit, const Roofs& roofs, Seconds fill = {}) {
+      gpu.tdp = Watts(limit);
+      return KernelPower(gpu, 1, profile).clock_share({.dram_bytes = 1e11}, roofs, fill);
+    };
+    const Roofs compute{.compute = Seconds(1)};
+    // 1 W of bytes in a second at the full clock; at half of it 0.5 W, and 10 / 4 W of SMs.
+    CHECK(share(11.1, compute) == 1);
+    CHECK(share(3.0, compute) == doctest::Approx(0.5).epsilon(0.01));
+    // SMs that work a tenth of the time, or a tenth of the SMs, leave the clock alone.
+    CHECK(share(3.0, {.compute = Seconds(0.1), .memory = Seconds(1)}) == 1);
+    CHECK(share(3.0, {.compute = Seconds(1), .sm_share = 0.1}) == 1);
+    CHECK(share(3.0, compute, Seconds(9)) == 1);
+    // Operations of lanes, 1 TFLOP at 1 pJ and 16 nm: 1 W at the full clock, 0.25 W at half of it.
+    profile.power.flop_pj = 1;
+    gpu.tdp = 3.25_W;
+    CHECK(KernelPower(gpu, 1, profile)
+              .clock_share({.lane_flops = 1e12, .dram_bytes = 1e11}, compute, {}) ==
+          doctest::Approx(0.5).epsilon(0.01));
+    // What no clock brings below the limit runs at the lowest that a limit sets.
+    CHECK(share(0.01, {.memory = Seconds(1)}) == doctest::Approx(profile.power.min_clock));
+    gpu.tdp = 3.0_W;
+    CHECK(KernelPower(pinned_at(gpu, 1000.0_MHz), 1, profile)
+              .clock_share({.dram_bytes = 1e11}, compute, {}) == 1);
+  }
+
+  TEST_CASE("GDDR6X and GDDR7 take their own energy for a byte, moved or ready to move") {
+    GpuSpec gpu = simple_gpu();
+    CostProfile profile = one_picojoule(gpu);
+    profile.power.gddr_active_idle_pj_per_byte = 100;  // of 100 GB/s: 10 W
+    profile.power.gddr6x_of = 1.5;
+    profile.power.gddr7_of = 0.5;
+    for (const auto& [memory, factor] : {std::pair{MemoryType::Gddr5, 1.0},
+                                         {MemoryType::Gddr6, 1.0},
+                                         {MemoryType::Gddr6x, 1.5},
+                                         {MemoryType::Gddr7, 0.5}}) {
+      gpu.memory_type = memory;
+      CHECK(active_idle_power(gpu, profile).in_w() == doctest::Approx(10 * factor));
+      CHECK(joule_per_byte(gpu, profile) == doctest::Approx(10e-12 * factor));
+    }
+    gpu.memory_type = MemoryType::Hbm2;
+    CHECK(active_idle_power(gpu, profile).in_w() == 0);
+  }
+
+  TEST_CASE("bytes of GEMMs take more in a long run than in a table's few repetitions") {
+    GpuSpec gpu = simple_gpu();
+    gpu.tdp = 100.0_W;
+    CostProfile profile = one_picojoule(gpu);
+    profile.power.pass_pj_per_byte = 50;
+    profile.power.gemm_pass_of = 0.2;
+    const KernelPower power(gpu, 1, profile);
+    // 1 TB in a second at 10 pJ a byte; half of that at half the clock; at most the limit.
+    CHECK(power.in_long_run(20.0_W, 1e12, Seconds(1), 1).in_w() == doctest::Approx(30));
+    CHECK(power.in_long_run(20.0_W, 1e12, Seconds(1), 0.5).in_w() == doctest::Approx(25));
+    CHECK(power.in_long_run(95.0_W, 1e12, Seconds(1), 1).in_w() == doctest::Approx(100));
+  }
+
+  TEST_CASE("a lowered clock lowers what GEMMs draw beside arithmetic and memory") {
+    GpuSpec gpu = simple_gpu();
+    CostProfile profile = one_picojoule(gpu);
+    profile.tensor_gemm.base_share = 0.4;
+    gpu.tdp = gpu.rated_power = 100.0_W;
+    const TensorLoad still{.fixed = Seconds(1)};
+    CHECK(TensorPower(gpu, 1, profile).power(still, 1).in_w() == doctest::Approx(40));
+    gpu.set_clock = gpu.boost_clock * 0.5;  // exponent 2
+    CHECK(TensorPower(gpu, 1, profile).power(still, 1).in_w() == doctest::Approx(10));
   }
 
   TEST_CASE("in a long run GEMMs take the energy of long runs, a single one that of short ones") {

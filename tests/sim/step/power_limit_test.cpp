@@ -202,12 +202,12 @@ TEST_CASE(
                          .precision = PrecisionMode::Amp,
                          .power_limit = Watts(watts)});
   };
-  const Prediction own = under(150), low = under(60), lower = under(50), enough = under(120);
+  const Prediction own = under(150), low = under(30), lower = under(25), enough = under(120);
   CHECK(own.power.demand.in_w() > 150);
   CHECK_FALSE(low.power.holds_limit);
   CHECK(low.power.throttles);
-  CHECK(low.power.avg.in_w() > 60);
-  CHECK(low.step_time_s.value < own.step_time_s.value * 150 / 60 * 1.02);
+  CHECK(low.power.avg.in_w() > 30);
+  CHECK(low.step_time_s.value < own.step_time_s.value * 150 / 30 * 1.02);
   // At the lowest clock no limit makes a difference any more.
   CHECK(lower.power.avg == low.power.avg);
   CHECK(lower.step_time_s.value == low.step_time_s.value);
