@@ -139,6 +139,7 @@ class Search {
 
   /// Reported where the other step is shorter.
   void above(OtherSize::What what, std::int64_t size) {
+    if (is_known(what, size)) return;
     const auto other = predict(what, size);
     if (!other) return;
     if (other->step_time_s.value < forecast_.step_time_s.value * (1 - kRounding))
@@ -208,7 +209,9 @@ std::vector<OtherSize> find_better_sizes(const Predictor& predictor, const Job& 
       sharded != nullptr ? std::optional(sharded->plan.tokens) : job.seq_len;
   Search search(predictor, job, place, parallelism, forecast);
   search.above(OtherSize::What::Batch, round_above(batch));
+  search.above(OtherSize::What::Batch, batch + 1);
   if (length) search.above(OtherSize::What::Length, round_above(*length));
+  if (length) search.above(OtherSize::What::Length, *length + 1);
   search.below(round_below(batch));
   search.below(batch / 2);
   return search.take();

@@ -27,11 +27,11 @@ struct OtherSize {
 /// Steps do not grow evenly: libraries have other kernels for rows that are no multiple of eight,
 /// for a tile more, or where no scratch is left. Reported are, as far as they fit into memory and
 /// some layer's kernels are the cause,
-///   the next power of two up to 8, then the next multiple of 8, of batch and length: where the
-///   step takes less time; the one before, and half the batch: where at least 1 / 0.85 times as
-///   many samples are computed a second.
+///   the next power of two up to 8, then the next multiple of 8, of batch and length, and one more
+///   of each: where the step takes less time; the round batch before, and half the batch: where at
+///   least 1 / 0.85 times as many samples are computed a second.
 /// Kernels are those of one GPU, layer by layer; of sharded transformers, whose layers are alike,
-/// by class over the step. Predicts the job at up to four other sizes.
+/// by class over the step. Predicts the job at up to six other sizes.
 [[nodiscard]] std::vector<OtherSize> find_better_sizes(const Predictor& predictor, const Job& job,
                                                        const Place& place,
                                                        const Parallelism& parallelism,

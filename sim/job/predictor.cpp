@@ -115,9 +115,9 @@ Forecast predict_one(ResolvedJob job, const Hardware& hardware) {
 }  // namespace
 
 struct Predictor::Memory {
-  GraphStore graphs;
+  std::shared_ptr<GraphStore> graphs = std::make_shared<GraphStore>();
   std::mutex mutex;
-  std::map<std::string, Cell> cells;
+  std::map<std::string, Cell> cells;  ///< of one hardware
 };
 
 bool asks_for_many(const Place& place, const Parallelism& parallelism) {
@@ -138,13 +138,22 @@ ReportKind kind_of_report(const Place& place, const Parallelism& parallelism, st
 }
 
 Predictor::Predictor(Hardware hardware)
-    : hardware_(std::move(hardware)), memory_(std::make_shared<Memory>()) {}
+    : Predictor(std::move(hardware), std::make_shared<Memory>()) {}
 
-ResolvedJob Predictor::resolve(const Job& job, const Place& place) const {
-  return make_job(PlacedJob{job, place}, hardware_, memory_->graphs);
+Predictor::Predictor(Hardware hardware, std::shared_ptr<Memory> memory)
+    : hardware_(std::move(hardware)), memory_(std::move(memory)) {}
+
+Predictor Predictor::for_hardware(Hardware hardware) const {
+  auto memory = std::make_shared<Memory>();
+  memory->graphs = memory_->graphs;
+  return Predictor(std::move(hardware), std::move(memory));
 }
 
-void Predictor::check(const Job& job) const { check_words(job, hardware_, memory_->graphs); }
+ResolvedJob Predictor::resolve(const Job& job, const Place& place) const {
+  return make_job(PlacedJob{job, place}, hardware_, *memory_->graphs);
+}
+
+void Predictor::check(const Job& job) const { check_words(job, hardware_, *memory_->graphs); }
 
 Forecast Predictor::predict(const Job& job, const Place& place,
                             const Parallelism& parallelism) const {
@@ -161,7 +170,7 @@ Forecast Predictor::predict(const Job& job, const Place& place,
   PlacedJob placed{job, place};
   if (served && placed.software.framework.empty()) placed.software.framework = "tensorflow";
   if (placed.gpu.empty()) placed.gpu = cluster.fabric.gpu_of(Rank{0}).id;
-  ResolvedJob resolved = make_job(placed, hardware_, memory_->graphs);
+  ResolvedJob resolved = make_job(placed, hardware_, *memory_->graphs);
   if (cluster.file) resolved.inputs.push_back(*cluster.file);
   for (std::string& line : cluster.assumptions) resolved.assumptions.push_back(std::move(line));
   if (served) {

@@ -39,6 +39,9 @@ class Predictor {
  public:
   explicit Predictor(Hardware hardware);
   [[nodiscard]] const Hardware& hardware() const { return hardware_; }
+  /// One for other hardware, which shares what is remembered of graphs and lowered steps: what if
+  /// questions about the same jobs build them once.
+  [[nodiscard]] Predictor for_hardware(Hardware hardware) const;
 
   /// `Usual`: one GPU where the place has one, else what users of the framework take. Throws
   /// InputError naming the flag of the command that says the same.
@@ -65,6 +68,7 @@ class Predictor {
 
  private:
   struct Memory;
+  Predictor(Hardware hardware, std::shared_ptr<Memory> memory);
   Hardware hardware_;
   std::shared_ptr<Memory> memory_;
 };

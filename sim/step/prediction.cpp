@@ -148,7 +148,7 @@ GpuSpec with_room_for_tensors(const PredictRequest& r, const PreparedStep& step)
   GpuSpec device = r.gpu;
   const auto holds = [&](Bytes memory) {
     device.memory = memory;
-    return plan_memory(step.lives, {}, r.framework, device, r.cost, {}).fits;
+    return plan_fits(step.lives, {}, r.framework, device, r.cost);
   };
   constexpr double kGrowth = 1.1, kClose = 1e-4;
   Bytes low = r.gpu.memory, high = low * kGrowth;
@@ -191,6 +191,7 @@ void grant_scratch(const PredictRequest& r, const GpuSpec& device, const Prepare
   std::stable_sort(wants.begin(), wants.end(),
                    [](const Want& a, const Want& b) { return b.gain < a.gain; });
   if (wants.size() > kMostOps) wants.resize(kMostOps);
+  bool grants = false;
   for (const Want& want : wants) {
     const LoweredOp& whole = prepared.lowered->ops[want.op];
     Bytes& scratch = plan.workspaces[whole.op.index];
@@ -200,9 +201,8 @@ void grant_scratch(const PredictRequest& r, const GpuSpec& device, const Prepare
       const cost::PricedCandidate choice = price(whole, limit);
       if (!(choice.duration < want.now) || !(choice.candidate->workspace > had)) break;
       scratch = choice.candidate->workspace;
-      const MemoryPlan memory = plan_for(r, device, prepared, plan.workspaces);
-      if (memory.fits) {
-        plan.memory = memory;
+      if (plan_fits(prepared.lives, plan.workspaces, r.framework, device, r.cost)) {
+        grants = true;
         plan.chosen = plan.chosen - (want.now - choice.duration);
         lowered->ops[want.op].workspace_limit = scratch;
         break;
@@ -211,6 +211,7 @@ void grant_scratch(const PredictRequest& r, const GpuSpec& device, const Prepare
       scratch = had;
     }
   }
+  if (grants) plan.memory = plan_for(r, device, prepared, plan.workspaces);
   std::iota(lowered->first_alike.begin(), lowered->first_alike.end(), 0U);
   plan.lowered = std::move(lowered);
   plan.most = most;
@@ -233,7 +234,7 @@ Scratch find_scratch(const PredictRequest& r, const PreparedStep& prepared,
   const Bytes most = r.framework.convolutions.workspace_limit;
   Scratch best = plan_within(r, r.gpu, prepared, prepared.lowered, most);
   if (best.memory.fits) return best;
-  const bool tensors_fit = plan_memory(prepared.lives, {}, r.framework, r.gpu, r.cost, {}).fits;
+  const bool tensors_fit = plan_fits(prepared.lives, {}, r.framework, r.gpu, r.cost);
   if (!tensors_fit && wanted == Wanted::Any) return best;
   if (!tensors_fit) return as_if_it_fitted(r, prepared);
   const auto consider = [&](const Lowered& lowered, Bytes cap) {
@@ -293,34 +294,50 @@ std::optional<ScratchShortage> find_shortage(const PredictRequest& r,
                                              const Prediction& prediction) {
   const auto prepared = prepared_of(r);
   const PricedStep& priced = prediction.priced;
-  // Steps with limits of their own are copies.
-  if (prediction.memory.fits && priced.lowered == prepared->lowered) {
-    const Bytes most = r.framework.convolutions.workspace_limit;
-    if (plan_within(r, r.gpu, *prepared, prepared->lowered, most).memory.fits) return std::nullopt;
-  }
-  const PricedStep fastest =
-      price_within(r, prepared->lowered, r.framework.convolutions.workspace_limit);
+  // What the library takes where memory is no matter. Steps with limits of their own are copies of
+  // this one.
+  const LoweredStep& lowered = *prepared->lowered;
+  const Bytes most = r.framework.convolutions.workspace_limit;
+  const cost::SustainedBoard board(r.gpu, r.cost);
   ScratchShortage found;
   Seconds worst{};
-  for (std::size_t i = 0; i < priced.choices.size(); ++i) {
+  struct Choice {
+    Algorithm algorithm{};
+    Bytes workspace{};
+    Seconds duration{};
+  };
+  std::vector<Choice> fastest(lowered.ops.size());
+  for (std::size_t i = 0; i < lowered.ops.size(); ++i) {
+    const LoweredOp& op = lowered.ops[i];
+    if (op.candidates.size() < 2) continue;
+    if (const std::uint32_t first = lowered.first_alike[i]; first != i) {
+      fastest[i] = fastest[first];
+    } else {
+      const cost::PricedCandidate best =
+          r.cpu ? cost::choose_on_cpu(op, cores_of(r), r.cost) : cost::choose(op, board, most);
+      fastest[i] = {best.candidate->algorithm, best.candidate->workspace, best.duration};
+    }
     const cost::PricedCandidate& is = priced.choices[i];
-    const cost::PricedCandidate& would = fastest.choices[i];
-    if (is.candidate->algorithm == would.candidate->algorithm &&
-        is.candidate->workspace == would.candidate->workspace) {
+    const Choice& would = fastest[i];
+    if (is.candidate->algorithm == would.algorithm && is.candidate->workspace == would.workspace) {
       continue;
     }
     const Seconds longer = is.duration - would.duration;
     if (found.ops == 0 || longer > worst) {
       worst = longer;
-      found.op = priced.lowered->ops[i].op;
+      found.op = op.op;
       found.runs = is.candidate->algorithm;
-      found.fastest = would.candidate->algorithm;
-      found.wanted = would.candidate->workspace;
+      found.fastest = would.algorithm;
+      found.wanted = would.workspace;
     }
     ++found.ops;
     found.longer += longer;
   }
-  return found.ops > 0 ? std::optional(found) : std::nullopt;
+  if (found.ops == 0) return std::nullopt;
+  const bool is_free = prediction.memory.fits && priced.lowered == prepared->lowered;
+  const bool has_room =
+      is_free && plan_within(r, r.gpu, *prepared, prepared->lowered, most).memory.fits;
+  return has_room ? std::nullopt : std::optional(found);
 }
 
 DriverCalls count_driver_calls(const PredictRequest& r, const PricedStep& priced) {

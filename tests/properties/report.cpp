@@ -116,6 +116,7 @@ struct Asker::Memory {
     std::optional<Predictor> predictor{};
   };
   std::map<std::vector<std::string>, Setting> settings;
+  std::optional<Predictor> first;  ///< the others share its graphs
   PredictFlags predict_flags;
   ServeFlags serve_flags;
   TemporaryFolder folder;
@@ -128,11 +129,17 @@ struct Asker::Memory {
     return settings.emplace(command.sets, Setting{std::move(hardware)}).first->second;
   }
 
+  const Predictor& predictor_of(Setting& setting) {
+    if (!first) first.emplace(Hardware::embedded());
+    if (!setting.predictor) setting.predictor.emplace(first->for_hardware(setting.hardware));
+    return *setting.predictor;
+  }
+
   Report predict(const Command& command) {
     Setting& setting = setting_of(command);
-    if (!setting.predictor) setting.predictor.emplace(setting.hardware);
+    const Predictor& predictor = predictor_of(setting);
     const PredictQuestion question = predict_flags.read(command.words(), setting.hardware);
-    const Forecast f = setting.predictor->predict(question.job, question.job, question.parallelism);
+    const Forecast f = predictor.predict(question.job, question.job, question.parallelism);
     Report report;
     report.rows.push_back({.time_s = f.step_time_s.value,
                            .per_s = f.throughput_samples_per_s.value,
@@ -148,15 +155,14 @@ struct Asker::Memory {
   };
   OtherKernels other_kernels(const Command& command) {
     Setting& setting = setting_of(command);
-    if (!setting.predictor) setting.predictor.emplace(setting.hardware);
+    const Predictor& predictor = predictor_of(setting);
     const PredictQuestion q = predict_flags.read(command.words(), setting.hardware);
-    const Forecast forecast = setting.predictor->predict(q.job, q.job, q.parallelism);
+    const Forecast forecast = predictor.predict(q.job, q.job, q.parallelism);
     const bool names_shortage =
         std::any_of(forecast.warnings.begin(), forecast.warnings.end(), [](const auto& warning) {
           return warning.find("slower algorithms for want of workspace") != warning.npos;
         });
-    return {names_shortage,
-            find_better_sizes(*setting.predictor, q.job, q.job, q.parallelism, forecast)};
+    return {names_shortage, find_better_sizes(predictor, q.job, q.job, q.parallelism, forecast)};
   }
 
   Report serve(const Command& command) {
@@ -190,6 +196,7 @@ Asker::Asker() : memory_(std::make_unique<Memory>()) {}
 Asker::~Asker() = default;
 
 void Asker::forget() {
+  memory_->first.reset();
   for (auto& [sets, setting] : memory_->settings) setting.predictor.reset();
 }
 

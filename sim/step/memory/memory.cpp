@@ -125,6 +125,17 @@ class Replay {
     }
   }
 
+  /// Whether the allocator takes no more than `most`; ends with the op where it does.
+  [[nodiscard]] bool stays_within(std::span<const Bytes> workspaces, Bytes most) {
+    const auto holds = [&] { return as_bytes(allocator_.most_reserved()) <= most; };
+    for (std::uint32_t i = 0; i < lives_.num_ops && holds(); ++i) {
+      for (const std::uint32_t b : lives_.born.of(i)) handles_[b] = allocator_.allocate(bytes_[b]);
+      use_scratch(workspaces.empty() ? Bytes(0) : workspaces[i]);
+      for (const std::uint32_t b : lives_.dead.of(i)) allocator_.release(handles_[b]);
+    }
+    return holds();
+  }
+
   [[nodiscard]] const CachingAllocator& allocator() const { return allocator_; }
 
  private:
@@ -176,6 +187,36 @@ Bytes pool_of(const FrameworkProfile& framework, const GpuSpec& gpu, const CostP
   const Bytes share = min(free_at_start * framework.memory.pool_fraction,
                           free_at_start - framework.memory.pool_least_reserve);
   return max(min(share, free_for_tensors(framework, gpu, profile)), Bytes(0));
+}
+
+/// The most that lives at a moment, rounded up to the allocator's block.
+Bytes peak_live(const StepLives& lives, std::span<const Bytes> workspaces, std::int64_t block) {
+  std::int64_t live = lives.half_copies;
+  std::vector<std::int64_t> born(lives.num_ops + 1), dead(lives.num_ops + 1);
+  for (const TensorBuffer& buffer : lives.buffers) {
+    const std::int64_t bytes = round_up(buffer.bytes, block);
+    if (buffer.permanent) {
+      live += bytes;
+    } else {
+      born[buffer.first] += bytes;
+      dead[buffer.last] += bytes;
+    }
+  }
+  Bytes peak = as_bytes(live);
+  for (std::size_t i = 0; i < born.size(); ++i) {
+    live += born[i];
+    const Bytes scratch = i < workspaces.size() ? workspaces[i] : Bytes(0);
+    peak = max(peak, as_bytes(live) + scratch);
+    live -= dead[i];
+  }
+  return peak;
+}
+
+/// Whether a device has room for so much of tensors and scratch.
+bool holds_peak(Bytes peak, const FrameworkProfile& framework, const GpuSpec& gpu,
+                const CostProfile& profile) {
+  if (framework.memory.pool_fraction > 0) return peak <= pool_of(framework, gpu, profile);
+  return peak + device_context(gpu, profile) + framework.memory.context <= gpu.memory;
 }
 
 }  // namespace
@@ -269,26 +310,18 @@ bool tensors_fit(const NetworkGraph& graph, const FrameworkProfile& framework, c
 
 bool tensors_fit(const StepLives& lives, const FrameworkProfile& framework, const GpuSpec& gpu,
                  const CostProfile& profile) {
-  const std::int64_t block = block_of(framework);
-  Bytes live = as_bytes(lives.half_copies);
-  std::vector<Bytes> born(lives.num_ops + 1), dead(lives.num_ops + 1);
-  for (const TensorBuffer& buffer : lives.buffers) {
-    const Bytes bytes = as_bytes(round_up(buffer.bytes, block));
-    if (buffer.permanent) {
-      live += bytes;
-    } else {
-      born[buffer.first] += bytes;
-      dead[buffer.last] += bytes;
-    }
-  }
-  Bytes peak = live;
-  for (std::size_t i = 0; i < born.size(); ++i) {
-    live += born[i];
-    peak = max(peak, live);
-    live = live - dead[i];
-  }
-  if (framework.memory.pool_fraction > 0) return peak <= pool_of(framework, gpu, profile);
-  return peak + device_context(gpu, profile) + framework.memory.context <= gpu.memory;
+  return holds_peak(peak_live(lives, {}, block_of(framework)), framework, gpu, profile);
+}
+
+bool plan_fits(const StepLives& lives, std::span<const Bytes> workspaces,
+               const FrameworkProfile& framework, const GpuSpec& gpu, const CostProfile& profile) {
+  // No allocator needs less than what lives.
+  if (!holds_peak(peak_live(lives, workspaces, block_of(framework)), framework, gpu, profile))
+    return false;
+  if (framework.memory.pool_fraction > 0) return true;
+  const Bytes context = device_context(gpu, profile) + framework.memory.context;
+  return start_replay(lives, framework, free_for_tensors(framework, gpu, profile))
+      .stays_within(workspaces, gpu.memory - context);
 }
 
 DriverCalls count_driver_calls(const NetworkGraph& graph, std::span<const Bytes> workspaces,

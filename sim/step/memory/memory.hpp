@@ -110,6 +110,11 @@ using ScratchChoice = std::function<Bytes(OpId op, const std::function<bool(Byte
                                                 const GpuSpec& gpu, const CostProfile& profile,
                                                 const ScratchChoice& choose);
 
+/// plan_memory(...).fits, as soon as it is known and without the rest of a plan.
+[[nodiscard]] bool plan_fits(const StepLives& lives, std::span<const Bytes> workspaces,
+                             const FrameworkProfile& framework, const GpuSpec& gpu,
+                             const CostProfile& profile);
+
 /// Whether the live tensors, rounded up to the allocator's block, fit at every moment: else
 /// plan_memory(...).fits is false with any workspaces, since what it needs is at least that.
 [[nodiscard]] bool tensors_fit(const NetworkGraph& graph, const FrameworkProfile& framework,

@@ -85,6 +85,22 @@ TEST_CASE("several threads get the same bytes as one") {
   CHECK(same_bytes(shared.throughput(jobs, places), alone));
 }
 
+TEST_CASE("a predictor for other hardware shares graphs and nothing else") {
+  const auto jobs = some_jobs();
+  const auto places = some_places();
+  const Predictor first(Hardware::embedded());
+  const Matrix usual = first.throughput(jobs, places);
+  for (const char* set :
+       {"gpu.memory_bandwidth=2x", "gpu.compute=0.5x", "framework.launch_us=50"}) {
+    CAPTURE(std::string(set));
+    const Hardware other = Hardware::embedded().with(set);
+    const Matrix shared = first.for_hardware(other).throughput(jobs, places);
+    CHECK(same_bytes(shared, Predictor(other).throughput(jobs, places)));
+    CHECK_FALSE(same_bytes(shared, usual));
+  }
+  CHECK(same_bytes(first.throughput(jobs, places), usual));
+}
+
 TEST_CASE("what is remembered changes no answer: settings and sizes are told apart") {
   const Predictor one(Hardware::embedded());
   Job job{.network = "resnet50", .batch = 16};

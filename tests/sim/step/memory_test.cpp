@@ -6,6 +6,7 @@
 #include "models/ops.hpp"
 #include "models/recompute.hpp"
 #include "models/training.hpp"
+#include "sim/base/random.hpp"
 #include "sim/step/memory/caching_allocator.hpp"
 #include "sim/step/memory/memory.hpp"
 
@@ -328,6 +329,33 @@ TEST_CASE("a step whose tensors alone are too much does not fit") {
     // An allocator that rounds up needs more.
     CHECK_FALSE(plan_memory(graph, {}, framework, gpu, kProfile, {}).fits);
   }
+}
+
+TEST_CASE("whether a plan fits is known without it") {
+  const NetworkGraph step =
+      make_training_graph(three_ops(false), {.optimizer = OptimizerKind::Momentum});
+  FrameworkProfile caches = plain_framework(), takes_share = plain_framework();
+  caches.memory.allocator_block = Bytes(512);
+  caches.memory.allocator_large_segment = Bytes(20 << 20);
+  takes_share.memory.pool_fraction = 0.7;
+  Random random(1);
+  std::size_t fitting = 0, asked = 0;
+  for (const FrameworkProfile& framework : {plain_framework(), caches, takes_share}) {
+    for (int draw = 0; draw < 100; ++draw) {
+      std::vector<Bytes> scratch(step.ops().size());
+      for (Bytes& bytes : scratch) bytes = Bytes((draw < 50 ? 1e6 : 8e6) * random.uniform());
+      const GpuSpec wide = gpu_of(Bytes(1e12));
+      const Bytes needed = plan_memory(step, scratch, framework, wide, kProfile, {}).needed;
+      const GpuSpec gpu = gpu_of(needed * (0.8 + 0.8 * random.uniform()));
+      const bool fits = plan_memory(step, scratch, framework, gpu, kProfile, {}).fits;
+      const StepLives lives = find_lives(step, framework, gpu, {});
+      CHECK(plan_fits(lives, scratch, framework, gpu, kProfile) == fits);
+      fitting += fits ? 1 : 0;
+      ++asked;
+    }
+  }
+  CHECK(fitting > asked / 5);
+  CHECK(fitting < asked * 4 / 5);
 }
 
 TEST_SUITE_END();
