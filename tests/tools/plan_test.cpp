@@ -1,7 +1,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -105,6 +107,41 @@ TEST_CASE("predict takes runs, too, and says what compare says") {
   const ProcessResult text =
       tracecast({"predict", "resnet50", "--gpu", "v100", "--batch", "64", "--measured", runs});
   CHECK(text.out.find("Corrected") != std::string::npos);
+}
+
+TEST_CASE("columns of compare are named as those of predict, and tell what JSON tells") {
+  const auto asked = [](const char* subcommand, const char* format) {
+    return tracecast({subcommand, "resnet50", "--gpu", "v100", "--batch", "64", "--format", format})
+        .out;
+  };
+  const auto cells = [](const std::string& line) {
+    std::vector<std::string> found;
+    std::istringstream in(line);
+    for (std::string cell; std::getline(in, cell, ',');) found.push_back(cell);
+    return found;
+  };
+  const auto table = [&](const std::string& csv) {
+    std::istringstream in(csv);
+    std::string names, values;
+    std::getline(in, names), std::getline(in, values);
+    std::map<std::string, std::string> row;
+    const auto keys = cells(names), all = cells(values);
+    for (std::size_t i = 0; i < std::min(keys.size(), all.size()); ++i) row[keys[i]] = all[i];
+    return row;
+  };
+  auto predicted = table(asked("predict", "csv")), compared = table(asked("compare", "csv"));
+  for (const char* column :
+       {"gpu", "batch_per_gpu", "throughput_samples_per_s", "throughput_low_samples_per_s",
+        "throughput_high_samples_per_s", "fits"}) {
+    CAPTURE(std::string(column));
+    CHECK_FALSE(compared[column].empty());
+    CHECK(compared[column] == predicted[column]);
+  }
+  const Json row = Json::parse(asked("compare", "json"))["rows"][0];
+  for (const char* column : {"memory_bytes", "power_w", "owned_usd_per_million_samples"}) {
+    CAPTURE(std::string(column));
+    CHECK(std::stod(compared[column]) == row[column].get<double>());
+  }
 }
 
 TEST_CASE("the prices in the program are used and said where none are given") {

@@ -199,6 +199,20 @@ TEST_CASE("- where standard output holds the answer, or twice, is refused with t
     CHECK(result.err.find("standard ") != std::string::npos);
   }
   CHECK_FALSE(fs::exists(inputs.path("-")));
+  // What never ends and is no network is refused by its first bytes.
+  for (const char* endless : {"yes", "cat /dev/zero", "yes '{'"}) {
+    for (const char* line : {"predict - --gpu v100", "networks -"}) {
+      CAPTURE(endless);
+      CAPTURE(line);
+      const ProcessResult result =
+          in_shell(std::string(endless) + " | $T " + line, inputs.folder.path());
+      CHECK(result.exit_code == 2);
+      CHECK(result.out.empty());
+      CHECK(result.err.starts_with("standard input, byte 0: found "));
+      CHECK(result.err.find("expected an ONNX file") != std::string::npos);
+    }
+  }
+  CHECK(count_entries(inputs.path("tmp")) == 0);
   // Nothing on standard input is an empty file.
   const ProcessResult empty = in_shell("$T trace summary - < /dev/null", inputs.folder.path());
   CHECK(empty.exit_code == 2);

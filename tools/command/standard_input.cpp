@@ -41,7 +41,7 @@ fs::path make_folder() {
 
 /// Throws InputError as soon as there is more than the reader would take: what does not end fills
 /// no disk.
-void copy_standard_input(NewFile& to, std::uint64_t most_bytes) {
+void copy_standard_input(NewFile& to, std::uint64_t most_bytes, Opening opening) {
   std::vector<char> buffer(std::size_t{1} << 16);
   for (;;) {
     const ssize_t count = ::read(STDIN_FILENO, buffer.data(), buffer.size());
@@ -50,21 +50,44 @@ void copy_standard_input(NewFile& to, std::uint64_t most_bytes) {
       if (to.size() + static_cast<std::uint64_t>(count) > most_bytes)
         throw InputError("standard input", "more than " + std::to_string(most_bytes) + " bytes",
                          "at most so many");
-      to.write({buffer.data(), static_cast<std::size_t>(count)});
+      const std::string_view bytes(buffer.data(), static_cast<std::size_t>(count));
+      if (to.size() == 0 && opening.is_one != nullptr && !opening.is_one(bytes))
+        throw InputError("standard input, byte 0", "the beginning of something else",
+                         opening.expected);
+      to.write(bytes);
     } else if (errno != EINTR) {
       throw InputError("standard input", std::strerror(errno), "what can be read");
     }
   }
 }
 
+/// Number and wire type of a protobuf field, as its first byte has them up to number 15.
+bool begins_model(std::string_view bytes) {
+  if (bytes.starts_with("\x1f\x8b")) return true;  // gzip
+  constexpr std::string_view kFirstFields(
+      "\x08"  // ir_version
+      "\x12"  // producer_name
+      "\x1a"  // producer_version
+      "\x22"  // domain
+      "\x28"  // model_version
+      "\x32"  // doc_string
+      "\x3a"  // graph
+      "\x42"  // opset_import
+      "\x72"  // metadata_props
+  );
+  return kFirstFields.find(bytes.front()) != kFirstFields.npos;
+}
+
 }  // namespace
+
+const Opening kOnnxOpening{begins_model, "an ONNX file (a protobuf message), plain or gzip"};
 
 StandardInput::~StandardInput() {
   std::error_code error;
   if (!folder_.empty()) fs::remove_all(folder_, error);
 }
 
-void StandardInput::resolve(std::string& word, std::uint64_t most_bytes) {
+void StandardInput::resolve(std::string& word, std::uint64_t most_bytes, Opening opening) {
   if (word != "-") return;
   if (is_taken_) throw InputError("-", "standard input a second time", "\"-\" once");
   is_taken_ = true;
@@ -75,7 +98,7 @@ void StandardInput::resolve(std::string& word, std::uint64_t most_bytes) {
   folder_ = make_folder();
   word = (folder_ / "standard input").string();
   NewFile copy(word);
-  copy_standard_input(copy, most_bytes);
+  copy_standard_input(copy, most_bytes, opening);
   copy.put_in_place();
 }
 

@@ -199,7 +199,8 @@ std::string json_of(const Options& options, const std::vector<Row>& rows,
 std::string csv_of(const Options& options, const std::vector<Row>& rows) {
   const Work work = work_of(options.job);
   std::string text = fmt::format(
-      "gpu,batch_per_gpu,samples_per_s,low,high,memory_bytes,fits,power_w,owned_usd_per_{0},"
+      "gpu,batch_per_gpu,throughput_samples_per_s,throughput_low_samples_per_s,"
+      "throughput_high_samples_per_s,memory_bytes,fits,power_w,owned_usd_per_{0},"
       "rented_usd_per_{0}\n",
       work.key);
   for (const Row& row : rows) {

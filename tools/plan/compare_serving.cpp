@@ -167,7 +167,7 @@ std::string serving_rows_json(const ServingComparison& asked, const std::vector<
 
 std::string serving_rows_csv(const std::vector<ServingRow>& rows) {
   std::string text =
-      "gpu,in_flight,requests_per_s,tokens_per_s,ttft_ms,tpot_ms,tpot_low,tpot_high,power_w,"
+      "gpu,in_flight,requests_per_s,tokens_per_s,ttft_ms,tpot_ms,tpot_low_ms,tpot_high_ms,power_w,"
       "owned_usd_per_million_tokens,rented_usd_per_million_tokens\n";
   for (const ServingRow& row : rows) {
     const std::string in_flight = row.in_flight > 0 ? std::to_string(row.in_flight) : "";

@@ -163,7 +163,7 @@ int predict_command(PredictOptions& options, const GivenFlags& given) {
   refuse_standard_output("--trace", options.trace);
   check_report(options.report);
   StandardInput input;
-  input.resolve(options.job.network, kMostNetworkBytes);
+  input.resolve(options.job.network, kMostNetworkBytes, kOnnxOpening);
   if (!options.measured.empty() && (options.format == "csv" || !options.dump.empty()))
     throw InputError("--measured", options.format == "csv" ? "--format csv" : "--dump",
                      "text or JSON; `compare --measured` writes CSV");

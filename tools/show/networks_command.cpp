@@ -250,7 +250,7 @@ void add_networks_command(CLI::App& app, int& exit_code) {
   add_format_option(*subcommand, options->format);
   subcommand->callback([options, &exit_code] {
     StandardInput input;
-    input.resolve(options->name, kMostNetworkBytes);
+    input.resolve(options->name, kMostNetworkBytes, kOnnxOpening);
     write_report(report(*options));
     exit_code = kExitDone;
   });
