@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "calibrate/table/csv_reader.hpp"
@@ -40,6 +41,13 @@ double counted_beside(const NetworkGraph& graph) {
   return count;
 }
 
+/// Networks whose count in the table is of something else than the file holds.
+bool is_counted_otherwise(std::string_view model) {
+  // Its convolutions standardize their weights in every pass, which the source counts as norms; the
+  // exporter computed the result once.
+  return model == "nf_regnet_b0";
+}
+
 TEST_SUITE_BEGIN("models/onnx/market_files");
 
 TEST_CASE("multiply-adds of exported networks are those of the published table") {
@@ -64,7 +72,7 @@ TEST_CASE("multiply-adds of exported networks are those of the published table")
     CHECK(network.warnings.empty());
     const auto known =
         published.find({std::string(file.text("model")), std::string(file.text("image_size"))});
-    if (known == published.end()) continue;
+    if (known == published.end() || is_counted_otherwise(file.text("model"))) continue;
     ++judged;
     const double expected = parse_double(known->second).value();
     const std::size_t point = known->second.find('.');
