@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Asks an inference engine for every network of the zoo: an answer, or one line of what it cannot build.
+"""Asks an inference engine for every network of the zoo: a prediction, or one line of what it cannot build.
 
     tests/validation/engine_networks.py [--program build/release/bin/tracecast] [--framework tensorrt] [--only WORD]
 
 Networks of `tracecast networks` in three precisions and three batches on T4, L4, A100 and H100. Prints one line for each refusal
-and a count of both. Exit code 1: a run that neither answered nor refused in one line (a crash, several lines).
+and a count of both. Exit code 1: a run that neither gave a prediction nor refused in one line (a crash, several lines).
 """
 
 import argparse
@@ -50,7 +50,7 @@ def main():
             if run.returncode in (0, DOES_NOT_FIT):
                 rate = json.loads(run.stdout)["throughput_samples_per_s"]["value"]
                 sound = rate > 0
-                count["answered" if sound else "unsound"] += 1
+                count["predicted" if sound else "unsound"] += 1
                 if not sound:
                     print(f"UNSOUND  {what}: {rate} samples/s")
             elif run.returncode == WRONG_INPUT and len(lines) == 1:
@@ -59,7 +59,7 @@ def main():
             else:
                 count["failed"] += 1
                 print(f"FAILED   {what}: exit code {run.returncode}, {len(lines)} lines")
-    print(", ".join(f"{count[word]} {word}" for word in ("answered", "refused", "unsound", "failed")))
+    print(", ".join(f"{count[word]} {word}" for word in ("predicted", "refused", "unsound", "failed")))
     return 1 if count["failed"] or count["unsound"] else 0
 
 
