@@ -288,9 +288,9 @@ class Mover {
     made.role = TensorRole::Activation;
     const TensorId y = draft_.add_tensor(std::move(made));
     // Rows that stay whole are copied as they are.
-    const bool stays = innermost(shape(x), strides(x)) == innermost(shape(x), wanted);
+    const bool same_rows = innermost(shape(x), strides(x)) == innermost(shape(x), wanted);
     draft_.insert(i, {{.name = std::move(name),
-                       .kind = stays ? OpKind::Slice : OpKind::Transpose,
+                       .kind = same_rows ? OpKind::Slice : OpKind::Transpose,
                        .inputs = {x},
                        .outputs = {y}}});
     set(y, std::move(wanted));
