@@ -118,6 +118,18 @@ TensorGemm gemm_of(const MatrixWork& work, GemmFormat format) {
   return gemm;
 }
 
+/// What an engine's layers hand to each other, and what their epilogues read.
+void chain(TensorGemm& gemm, const Kernel& kernel) {
+  const double passed = kernel.bytes().in_bytes();
+  gemm.reuse.activations = gemm.reuse.results = passed;
+  const double results = gemm.batch * gemm.m * gemm.n;
+  gemm.value_of_result = kernel.written.in_bytes() / results;
+  const double operands =
+      gemm.batch * gemm.k *
+      (gemm.m * activation_bytes(gemm.format) + gemm.n * weight_bytes(gemm.format));
+  gemm.addend = std::max(0.0, kernel.read.in_bytes() - operands);
+}
+
 /// What a price of a call rests on: rows of this GPU, of its generation, or its spec.
 Basis call_basis(CostForm form, const GpuSpec& gpu, const CostProfile& profile) {
   const auto index = static_cast<std::size_t>(form);
@@ -153,7 +165,8 @@ std::optional<Work> as_call(const Kernel& kernel, const AttentionWork& work, con
   call.keys = static_cast<double>(a.keys);
   call.causal = a.causal && a.queries == a.keys;
   call.gemms = work.gemms;
-  if (kernel.math == Precision::Fp8) call.format = AttentionFormat::Fp8;
+  if (element_size(kernel.math) == Bytes(1)) call.format = AttentionFormat::Fp8;
+  call.in_integers = kernel.math == Precision::Int8;
   call.by_warps = work.by_warps;
   call.heads = static_cast<double>(a.heads);
   call.kv_heads = static_cast<double>(a.kv_heads);
@@ -381,6 +394,7 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
   result.throttle = machine.throttle;
   Roofs roofs;
   std::optional<Seconds> duration;
+  bool slows_itself = form_of(kernel) == CostForm::TensorGemm;  // the clock is in its price
   if (const auto* recurrent = std::get_if<RecurrentWork>(&kernel.work)) {
     const RecurrentEstimate all = estimate_recurrent(kernel, *recurrent, machine, gpu, profile);
     roofs = all.roofs;
@@ -390,7 +404,8 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
   } else if (const auto* matrix = std::get_if<MatrixWork>(&kernel.work);
              matrix && kernel.unit == MathUnit::TensorCore) {
     const GemmFormat format = format_of(kernel, *matrix);
-    const TensorGemm work = gemm_of(*matrix, format);
+    TensorGemm work = gemm_of(*matrix, format);
+    if (kernel.is_chained) chain(work, kernel);
     const GemmEstimate gemm = board ? board->gemms(format).estimate(work)
                                     : TensorGemmMachine(gpu, format, profile).estimate(work);
     roofs = gemm.roofs;
@@ -399,7 +414,18 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
     result.power = gemm.power;
   } else if (matrix) {
     roofs = estimate_matrix(kernel, *matrix, machine, gpu, profile);
-  } else if (const auto* conv = std::get_if<ConvWork>(&kernel.work)) {
+  } else if (const auto* conv = std::get_if<ConvWork>(&kernel.work);
+             conv && as_tensor_gemm(kernel, *conv, format_of(kernel, {}), profile)) {
+    const GemmFormat format = format_of(kernel, {});
+    const TensorGemm work = *as_tensor_gemm(kernel, *conv, format, profile);
+    const GemmEstimate gemm = board ? board->gemms(format).estimate(work)
+                                    : TensorGemmMachine(gpu, format, profile).estimate(work);
+    roofs = gemm.roofs;
+    duration = gemm.duration - fill_time(machine, gpu, profile);
+    result.throttle = gemm.throttle;
+    result.power = gemm.power;
+    slows_itself = true;
+  } else if (conv) {
     roofs = estimate_convolution(kernel, *conv, machine, gpu, profile);
   } else if (call_form(kernel.work)) {
     const CallEstimate call = estimate_call(kernel.work, TensorBoard(gpu, profile), profile);
@@ -421,7 +447,7 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
 
   const Seconds fill = fill_time(machine, gpu, profile);
   const bool by_lanes = machine.kernel_power && !machine.tensor_power;
-  if ((machine.tensor_power && form_of(kernel) != CostForm::TensorGemm) || by_lanes) {
+  if ((machine.tensor_power && !slows_itself) || by_lanes) {
     const Seconds at_full_clock = combine(roofs);
     if (by_lanes) {
       result.throttle =
@@ -445,7 +471,7 @@ KernelEstimate estimate_at(const Kernel& kernel, const SustainedGpu& machine, co
   const CostForm form = form_of(kernel);
   if (!machine.kernel_power) {
     result.power = {};  // causes are fitted to such boards
-  } else if (form != CostForm::TensorGemm) {
+  } else if (!slows_itself) {
     result.power = power_of(result, kernel, roofs, machine, profile);
   } else if (board) {
     result.power = machine.kernel_power->in_long_run(result.power, kernel.bytes().in_bytes(),
