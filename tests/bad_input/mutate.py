@@ -524,7 +524,7 @@ class Runner:
             found.append(f"a refusal of {err.count(chr(10))} lines, {len(out)} bytes of answer: {err[:200]}")
         if code in (0, 1):
             if not out and output_format != "csv":
-                found.append("an empty answer")
+                found.append("an empty result")
             if output_format == "json":
                 try:
                     json.loads(out, parse_constant=lambda word: found.append(f"{word} in JSON"))

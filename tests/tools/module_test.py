@@ -250,7 +250,7 @@ def faces(folder):
     tc.graph(module, images).save(folder / "ResNet.graph")
     asked = tc.predict(str(folder / "ResNet.graph"), gpu=GPU, precision="bf16", optimizer="adamw")
     check((said.step_time_s.value, said.memory_needed_bytes) == (asked.step_time_s.value, asked.memory_needed_bytes), "estimate is predict of graph")
-    check(said.step_time_s.value > 0 and said.fits, "an answer")
+    check(said.step_time_s.value > 0 and said.fits, "a result")
     # At another batch than it was traced at, the same as traced there.
     tc.graph(module, torch.empty(32, 3, 224, 224)).save(folder / "larger.graph")
     compare("another batch", figures(str(folder / "ResNet.graph"), "--batch", "32"), figures(str(folder / "larger.graph")), 1e-9)

@@ -9,7 +9,6 @@ and a count of both. Exit code 1: a run that neither gave a prediction nor refus
 
 import argparse
 import collections
-import itertools
 import json
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import sys
 GPUS = ["t4", "l4", "a100_sxm4_80gb", "h100_sxm5_80gb"]
 PRECISIONS = ["fp16", "int8", "fp8"]
 BATCHES = [1, 8, 64]
+GRID = [(precision, batch, gpu) for precision in PRECISIONS for batch in BATCHES for gpu in GPUS]
 DOES_NOT_FIT, WRONG_INPUT = 1, 2
 
 
@@ -43,7 +43,7 @@ def main():
     for network in networks_of(asked.program):
         if asked.only not in network:
             continue
-        for precision, batch, gpu in itertools.product(PRECISIONS, BATCHES, GPUS):
+        for precision, batch, gpu in GRID:
             run = ask(asked.program, asked.framework, network, gpu, precision, batch)
             what = f"{network} {precision} batch {batch} on {gpu}"
             lines = run.stderr.strip().splitlines()

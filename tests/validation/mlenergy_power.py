@@ -29,8 +29,8 @@ def predicted(program, row):
                "--output", str(max(2, int(float(row["average_output_tokens"])))),
                "--precision", PRECISIONS.get(row["precision"], row["precision"])]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    answer = json.loads(done.stdout) if done.stdout else {}
-    return answer["power_w"]["avg"] if "power_w" in answer else None
+    report = json.loads(done.stdout) if done.stdout else {}
+    return report["power_w"]["avg"] if "power_w" in report else None
 
 
 def main():

@@ -23,5 +23,5 @@ if(NOT TARGET tracecast::cbc)
   add_library(tracecast::cbc UNKNOWN IMPORTED GLOBAL)
   set_target_properties(tracecast::cbc PROPERTIES
     IMPORTED_LOCATION ${TRACECAST_CBC} INTERFACE_INCLUDE_DIRECTORIES ${TRACECAST_CBC_HEADERS}
-    INTERFACE_LINK_LIBRARIES "${TRACECAST_CBC_LIBRARIES};ZLIB::ZLIB;m")
+    INTERFACE_LINK_LIBRARIES "${TRACECAST_CBC_LIBRARIES};${ZLIB_LIBRARIES};m")  # by path: a target would stand before other paths
 endif()

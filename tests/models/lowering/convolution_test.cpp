@@ -617,7 +617,7 @@ TEST_SUITE("models/lowering/convolution") {
         {"7x7", 32, 14, 7, 1, nchw, half, 8.5, false},
         {"stride 2, few channels", 128, 28, 3, 2, nchw, half, 8.5, false},
         {"stride 2, wide images", 256, 28, 3, 2, nchw, half, 8.5, true},
-        {"stride 2, narrow images", 256, 14, 3, 2, nchw, half, 8.5, false},
+        {"stride 2, images of 14 pixels", 256, 14, 3, 2, nchw, half, 8.5, false},
         {"stride 2, many channels", 512, 14, 5, 2, nchw, half, 8.5, true},
     };
     for (const Row& row : rows) {

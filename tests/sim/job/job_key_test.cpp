@@ -57,14 +57,14 @@ TEST_CASE("whatever is changed of a job or its place changes the key") {
   {
     auto& [network, batch, phase, precision, software, optimizer, recompute, lora_rank,
            lora_targets, accumulate, data, pipeline, workers, epoch_samples, image_size, seq_len,
-           classes, fan_out] = keys.job;
+           classes, fan_out, as_written] = keys.job;
     keys.check_each(network, batch, phase, precision, optimizer, recompute, lora_rank, lora_targets,
                     accumulate, data, pipeline, workers, epoch_samples, image_size, seq_len,
                     classes, fan_out);
     auto& [framework, version, date, xla, cuda_graphs, cudnn_benchmark, channels_last, attention] =
         software;
     keys.check_each(framework, version, date, cudnn_benchmark, channels_last, attention);
-    for (bool* is_set : {&xla, &cuda_graphs}) {  // twice changed they are as they were
+    for (bool* is_set : {&as_written, &xla, &cuda_graphs}) {  // twice changed they are as they were
       *is_set = true;
       CHECK(keys.seen.insert(key_of(keys.job, keys.place)).second);
       *is_set = false;
