@@ -119,11 +119,9 @@ TensorId GraphBuilder::transpose(std::string name, TensorId x,
     throw InputError(name, "a permutation that repeats or misses an axis",
                      "each axis of " + to_string(in) + " once");
   }
-  return append({.name = std::move(name),
-                 .kind = OpKind::Transpose,
-                 .inputs = {x},
-                 .note = std::move(note)},
-                std::move(out));
+  return append(
+      {.name = std::move(name), .kind = OpKind::Transpose, .inputs = {x}, .note = std::move(note)},
+      std::move(out));
 }
 
 TensorId GraphBuilder::reshape(std::string name, TensorId x, Shape new_shape) {

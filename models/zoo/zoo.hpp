@@ -30,8 +30,8 @@ struct BuildOptions {
   /// The network runs in 16 bits; what its code casts to 32 is (NetworkCode).
   bool casts_as_written = false;
   std::vector<std::string> stepwise{};  ///< NetworkCode::stepwise, of networks that files describe
-  bool as_written = false;  ///< of exported files: op by op, nothing put back together
-  bool channels_last = false;  ///< of exported files: the job lays images so
+  bool as_written = false;              ///< of exported files: op by op, nothing put back together
+  bool channels_last = false;           ///< of exported files: the job lays images so
 };
 
 /// A figure as others print it.

@@ -56,7 +56,7 @@ struct Job {
   std::optional<std::int64_t> epoch_samples{};
   std::optional<std::int64_t> image_size{}, seq_len{}, classes{};
   std::vector<std::int64_t> fan_out{};  ///< of sampled graphs, hop by hop; empty: the usual one
-  bool as_written = false;  ///< a file's network op by op, as its exporter wrote it
+  bool as_written = false;              ///< a file's network op by op, as its exporter wrote it
 };
 
 /// What a board is set to; nothing: its own.

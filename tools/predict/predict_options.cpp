@@ -93,9 +93,10 @@ CLI::App* add_predict_subcommand(CLI::App& app, PredictOptions& options) {
   CLI::App* subcommand =
       app.add_subcommand("predict", "Predict speed, memory and power of a network");
   subcommand
-      ->add_option("network", job.network,
-                   "Zoo name (see `networks`), path to an .onnx, .pt2 or .graph file or a config.json, "
-                   "or - for an .onnx file on standard input")
+      ->add_option(
+          "network", job.network,
+          "Zoo name (see `networks`), path to an .onnx, .pt2 or .graph file or a config.json, "
+          "or - for an .onnx file on standard input")
       ->required()
       ->type_name("NETWORK");
   subcommand
