@@ -88,9 +88,9 @@ std::string describe_choices(std::string_view word, std::span<const std::string>
     const std::vector<std::string> family = find_family(word, candidates);
     if (!family.empty() && family.size() <= kMostShown) return list(family);
     text = "one of " + std::to_string(candidates.size()) + " known names";
-    const std::string stems = list(without_variants(candidates));
-    if (candidates.size() <= kShortList && stems.size() <= kLongestText)
-      text = stems + " or a variant";
+    const std::vector<std::string> stems = without_variants(candidates);
+    const std::string all = list(stems);
+    if (stems.size() <= kShortList && all.size() <= kLongestText) text = all + " or a variant";
   }
   const std::optional<std::string> nearest = find_nearest_word(word, candidates);
   if (nearest) text += " (nearest: " + *nearest + ")";

@@ -52,7 +52,9 @@ TEST_CASE("every spelling in the measured data names its GPU, in the table where
         where.remove_prefix(table.size());
         table = table.ends_with(kEnd) ? table.substr(table.find_last_of("/ ") + 1) : "";
         CAPTURE(table);
-        CHECK(gpus.find(gpu_word(word, table)).id == id);
+        // A board that has had a spec of its own since the list was written is that one.
+        const std::string found = gpus.find(gpu_word(word, table)).id;
+        CHECK((found == id || found == word));
         ++checked;
       } while (where.find(kEnd) != where.npos);
     }

@@ -101,7 +101,15 @@ bool mentions(const std::vector<std::string>& lines, std::initializer_list<const
   });
 }
 
-TEST_CASE("mixed precision is slower than fp32 only through its casts, and says so") {
+double transposes_s(const Forecast& forecast) {
+  for (const StepPart& part : forecast.by_class) {
+    if (part.name == "transpose") return part.time.in_s();
+  }
+  return 0;
+}
+
+TEST_CASE(
+    "mixed precision is slower than fp32 only through its casts and transposes, and says so") {
   Random random(5604);
   int judged = 0, slower = 0;
   for (int trial = 0; trial < 200; ++trial) {
@@ -127,7 +135,11 @@ TEST_CASE("mixed precision is slower than fp32 only through its casts, and says 
     job.phase = "forward_backward";
     wide = with("fp32"), mixed = with("amp");
     REQUIRE((wide && mixed));
-    CHECK(mixed->step_time_s.value <= wide->step_time_s.value * 1.05);  // kernels of a few us
+    // Tensor cores' kernels in 16 bits want workspace, and images channels last.
+    if (mentions(mixed->warnings, {"for want of workspace"})) continue;
+    const double turned = std::max(0.0, transposes_s(*mixed) - transposes_s(*wide));
+    CHECK(mixed->step_time_s.value - turned <=
+          wide->step_time_s.value * 1.05);  // kernels of a few us
     ++judged;
   }
   CHECK(judged > 100);
