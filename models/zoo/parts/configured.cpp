@@ -14,6 +14,7 @@
 #include "models/language/config.hpp"
 #include "models/language/graph.hpp"
 #include "models/language/layout.hpp"
+#include "models/zoo/parts/language.hpp"
 #include "sim/base/embedded.hpp"
 #include "sim/base/error.hpp"
 
@@ -48,12 +49,7 @@ void add_language(const EmbeddedFile& file, ZooEntry& entry) {
   entry.most_tokens = learned_positions(*network);
   entry.language = [network] { return *network; };
   entry.build = [network](const BuildOptions& options) {
-    return language_graph(*network, {.batch = options.batch,
-                                     .tokens = *options.seq_len,
-                                     .attention = options.attention,
-                                     .grouped_attention = options.grouped_attention,
-                                     .casts_as_written = options.casts_as_written,
-                                     .training = options.training});
+    return build_described(*network, options);
   };
   try {
     entry.transformer = shardable(*network, file.path).layout;

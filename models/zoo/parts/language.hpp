@@ -18,14 +18,19 @@ LanguageNetwork describe() {
   network.context = context;
   return network;
 }
+/// Its forward pass; `options` have seq_len set.
+[[nodiscard]] inline NetworkGraph build_described(const LanguageNetwork& network,
+                                                  const BuildOptions& options) {
+  return language_graph(network, {.batch = options.batch,
+                                  .tokens = *options.seq_len,
+                                  .attention = options.attention,
+                                  .grouped_attention = options.grouped_attention,
+                                  .casts_as_written = options.casts_as_written,
+                                  .training = options.training});
+}
 template <auto family, auto layout>
 NetworkGraph build_language(const BuildOptions& options) {
-  return language_graph(family(layout), {.batch = options.batch,
-                                         .tokens = *options.seq_len,
-                                         .attention = options.attention,
-                                         .grouped_attention = options.grouped_attention,
-                                         .casts_as_written = options.casts_as_written,
-                                         .training = options.training});
+  return build_described(family(layout), options);
 }
 
 struct LanguageTitle {
