@@ -74,8 +74,10 @@ class ProgramReader {
       sizes_ = sizes;
     declare_inputs(graph, object(graph_module, "signature", "graph_module."));
     const Json& nodes = list(graph, "nodes", "graph.");
+    program_.place_prefix = where_ + ": node ";
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      place_ = where_ + ": node " + std::to_string(i);
+      place_ = program_.place_prefix + std::to_string(i);
+      node_number_ = i;
       read_node(nodes[i]);
     }
     place_ = where_;
@@ -268,7 +270,7 @@ class ProgramReader {
   }
 
   void read_node(const Json& json) {
-    Node node{.target = text(json, "target"), .overload = "default", .where = place_};
+    Node node{.target = text(json, "target"), .overload = "default", .place = node_number_};
     constexpr std::string_view kPrefix = "torch.ops.";
     if (node.target.starts_with(kPrefix)) node.target.erase(0, kPrefix.size());
     const std::size_t dot = node.target.rfind('.');
@@ -385,6 +387,7 @@ class ProgramReader {
   const Json& document_;
   std::string where_;
   std::string place_ = where_;
+  std::size_t node_number_ = 0;
   const Json* tensors_ = nullptr;
   const Json* sizes_ = nullptr;
   Program program_;

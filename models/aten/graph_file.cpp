@@ -48,7 +48,8 @@ bool is_word_letter(char c) {
 /// One line, read from left to right.
 class Line {
  public:
-  Line(std::string_view text, const std::string& where) : text_(text), where_(where) {}
+  Line(std::string_view text, const std::string& file, std::size_t number)
+      : text_(text), file_(file), number_(number) {}
 
   [[nodiscard]] bool is_at_end() {
     skip_blanks();
@@ -100,10 +101,10 @@ class Line {
   [[noreturn]] void fail(std::string_view expected) const {
     constexpr std::size_t kShown = 40;
     const std::string_view rest = text_.substr(std::min(at_, text_.size()), kShown);
-    throw InputError(where_, rest.empty() ? "the end of the line" : '"' + std::string(rest) + '"',
+    throw InputError(where(), rest.empty() ? "the end of the line" : '"' + std::string(rest) + '"',
                      expected);
   }
-  [[nodiscard]] const std::string& where() const { return where_; }
+  [[nodiscard]] std::string where() const { return file_ + ':' + std::to_string(number_); }
 
  private:
   void skip_blanks() {
@@ -111,28 +112,36 @@ class Line {
   }
   std::string_view text_;
   std::size_t at_ = 0;
-  const std::string& where_;
+  const std::string& file_;
+  std::size_t number_;
 };
 
 class Reader {
  public:
-  Reader(std::string_view text, std::string_view where) : text_(text), file_(where) {}
+  Reader(std::string_view text, std::string_view where) : text_(text), file_(where) {
+    constexpr std::size_t kUsualLine = 80;
+    const std::size_t lines = std::min(text.size() / kUsualLine, kMostTensors);
+    by_name_.reserve(lines);
+    program_.tensors.reserve(lines);
+    program_.nodes.reserve(lines);
+    program_.place_prefix = file_ + ':';
+  }
 
-  Program read() {
-    for (std::size_t number = 1; !text_.empty(); ++number) {
+  Program read(bool inputs_only) {
+    for (std::size_t& number = number_; !text_.empty(); ++number) {
       const std::size_t end = std::min(text_.find('\n'), text_.size());
       std::string_view line = text_.substr(0, end);
       text_.remove_prefix(std::min(end + 1, text_.size()));
       if (line.ends_with('\r')) line.remove_suffix(1);
-      where_ = file_ + ':' + std::to_string(number);
       if (number == 1) {
         if (line != kHeader) {
           constexpr std::size_t kShown = 40;
-          throw InputError(where_, '"' + std::string(line.substr(0, kShown)) + '"',
+          throw InputError(where(), '"' + std::string(line.substr(0, kShown)) + '"',
                            "a graph file, whose first line is \"" + std::string(kHeader) + '"');
         }
         continue;
       }
+      if (inputs_only && line.starts_with('%')) return std::move(program_);
       read_line(line);
     }
     if (program_.outputs.empty()) {
@@ -143,18 +152,22 @@ class Reader {
   }
 
  private:
+  [[nodiscard]] std::string where() const { return file_ + ':' + std::to_string(number_); }
+
   void read_line(std::string_view text) {
-    Line line(text, where_);
+    Line line(text, file_, number_);
     if (line.is_at_end() || line.peek() == '#') return;
     if (line.peek() == '%' || line.peek() == '_') return read_call(line);
     const std::string_view word = line.word("a word that begins a line");
     if (word == "network") {
       program_.name = line.word("the network's name");
     } else if (word == "traced") {
-      return;  // by what, for people
+      program_.writes_attention_out =
+          line.take_word() == "pytorch" && line.take_word().starts_with("1.");
+      return;  // the rest is for people
     } else if (word == "mode") {
       const std::string_view mode = line.word("train or infer");
-      if (mode != "train" && mode != "infer") throw InputError(where_, mode, "train or infer");
+      if (mode != "train" && mode != "infer") throw InputError(where(), mode, "train or infer");
       program_.is_training_mode = mode == "train";
     } else if (word == "output") {
       program_.outputs.push_back(reference(line));
@@ -163,7 +176,7 @@ class Reader {
     } else {
       const std::vector<std::string> words{"network", "traced", "mode",     "input", "parameter",
                                            "frozen",  "buffer", "constant", "output"};
-      throw InputError(where_, '"' + std::string(word) + '"',
+      throw InputError(where(), '"' + std::string(word) + '"',
                        describe_choices(std::string(word), words));
     }
     if (!line.is_at_end()) line.fail("the end of the line");
@@ -181,8 +194,9 @@ class Reader {
   /// %NAME TYPE[SIZES] and, where rows do not follow each other, {STRIDES}.
   TensorIndex declare(Line& line, Source source) {
     line.expect('%', "before a tensor's name");
-    TensorInfo tensor{.name = std::string(line.word("a tensor's name")), .source = source};
-    tensor.type = element_type(line.word("an element type, such as f32"), where_);
+    const std::string_view name = line.word("a tensor's name");
+    TensorInfo tensor{.name = std::string(name), .source = source};
+    tensor.type = element_type(line.word("an element type, such as f32"), where());
     line.expect('[', "before the tensor's sizes");
     if (!line.take(']')) {
       do {
@@ -198,17 +212,17 @@ class Reader {
       } while (line.take(','));
       line.expect('}', "after the tensor's strides");
       if (tensor.strides.size() != tensor.shape.size()) {
-        throw InputError(where_, std::to_string(tensor.strides.size()) + " strides",
+        throw InputError(where(), std::to_string(tensor.strides.size()) + " strides",
                          "one for each size of " + to_string(tensor.shape));
       }
     }
-    check_tensor(tensor, where_);
+    check_tensor(tensor, where());
     if (program_.tensors.size() >= kMostTensors) {
-      throw InputError(where_, "more than " + std::to_string(kMostTensors) + " tensors", "fewer");
+      throw InputError(where(), "more than " + std::to_string(kMostTensors) + " tensors", "fewer");
     }
     const auto index = static_cast<TensorIndex>(program_.tensors.size());
-    if (!by_name_.emplace(tensor.name, index).second) {
-      throw InputError(where_, "a second tensor %" + tensor.name, "another name");
+    if (!by_name_.emplace(name, index).second) {
+      throw InputError(where(), "a second tensor %" + tensor.name, "another name");
     }
     program_.tensors.push_back(std::move(tensor));
     return index;
@@ -216,17 +230,17 @@ class Reader {
 
   TensorIndex reference(Line& line) {
     line.expect('%', "before a tensor's name");
-    const std::string name(line.word("a tensor's name"));
+    const std::string_view name = line.word("a tensor's name");
     const auto known = by_name_.find(name);
     if (known == by_name_.end()) {
-      throw InputError(where_, "%" + name, "a tensor that an earlier line declares");
+      throw InputError(where(), "%" + std::string(name), "a tensor that an earlier line declares");
     }
     return known->second;
   }
 
   Argument argument(Line& line, int depth) {
     if (++num_values_ > kMostArguments) {
-      throw InputError(where_, "more than " + std::to_string(kMostArguments) + " values", "fewer");
+      throw InputError(where(), "more than " + std::to_string(kMostArguments) + " values", "fewer");
     }
     const char first = line.peek();
     if (first == '%') return {TensorReference{reference(line)}};
@@ -256,9 +270,9 @@ class Reader {
 
   /// RESULTS = OPERATOR(NAME=VALUE, ...) in MODULE
   void read_call(Line& line) {
-    Node node{.where = where_};
+    Node node{.place = number_};
     if (program_.nodes.size() >= kMostTensors) {
-      throw InputError(where_, "more than " + std::to_string(kMostTensors) + " calls", "fewer");
+      throw InputError(where(), "more than " + std::to_string(kMostTensors) + " calls", "fewer");
     }
     // Results are declared behind what the call reads: no call reads its own.
     const std::size_t first = program_.tensors.size();
@@ -298,7 +312,7 @@ class Reader {
                          const std::string& name) const {
     if (const auto* tensor = std::get_if<TensorReference>(&argument.value)) {
       if (tensor->index >= first) {
-        throw InputError(where_, name + "=%" + program_.tensors[tensor->index].name,
+        throw InputError(where(), name + "=%" + program_.tensors[tensor->index].name,
                          "a tensor that an earlier line declares");
       }
     }
@@ -309,20 +323,20 @@ class Reader {
 
   std::string_view text_;
   std::string file_;
-  std::string where_;
   Program program_;
+  std::size_t number_ = 1;  ///< of the line
   std::size_t num_values_ = 0;
-  std::unordered_map<std::string, TensorIndex> by_name_;
+  std::unordered_map<std::string_view, TensorIndex> by_name_;  ///< in the text
 };
 
 }  // namespace
 
 ElementType element_type(std::string_view word, std::string_view where) {
-  std::vector<std::string> words;
   for (const TypeRow& row : kTypes) {
     if (row.word == word) return row.type;
-    words.emplace_back(row.word);
   }
+  std::vector<std::string> words;
+  for (const TypeRow& row : kTypes) words.emplace_back(row.word);
   throw InputError(where, "element type \"" + std::string(word) + '"',
                    describe_choices(std::string(word), words));
 }
@@ -349,8 +363,8 @@ void check_tensor(TensorInfo& tensor, std::string_view where) {
   if (is_contiguous) tensor.strides.clear();
 }
 
-Program read_graph_file(std::string_view text, std::string_view where) {
-  return Reader(text, where).read();
+Program read_graph_file(std::string_view text, std::string_view where, bool inputs_only) {
+  return Reader(text, where).read(inputs_only);
 }
 
 }  // namespace tracecast::aten

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hwspecs/software/attention_kernels.hpp"
+#include "models/canonical/canonical.hpp"
 #include "models/graph.hpp"
 
 namespace tracecast {
@@ -18,12 +19,14 @@ struct AtenOptions {
   bool training = false;                     ///< dropout works
   /// How the framework runs scaled_dot_product_attention.
   AttentionKernels attention = AttentionKernels::Fused;
+  bool as_written = false;  ///< attention that the module writes out stays so
 };
 
 /// A network graph and what had to be assumed to get it.
 struct AtenNetwork {
   NetworkGraph graph;
   std::vector<std::string> warnings{};
+  std::vector<Rewrite> rewrites{};  ///< what was put in the place of ops of the trace
 };
 
 /// Whether a path names a forward pass of PyTorch: a graph file (`.graph`) or an exported program
@@ -43,7 +46,9 @@ struct AtenNetwork {
 /// (README.md). Shapes are those of the trace; at other sizes than it was traced at they follow the
 /// inputs, and sizes that the module's code wrote into views follow the tensors that they are views
 /// of. Views are ops of the host, copies are copies where PyTorch makes them. An operator that
-/// nobody knows is kept with kind Unknown and named in the warnings.
+/// nobody knows is kept with kind Unknown and named in the warnings. A pass that a PyTorch without
+/// a function for attention traced has attention step by step, also where the module's code calls
+/// the function that later versions have: it is one op where the framework has a kernel for it.
 /// `where` names the file in errors.
 /// Throws InputError: not such a file, truncated, inconsistent, sizes that do not fit the network.
 [[nodiscard]] AtenNetwork import_aten(std::string_view bytes, std::string_view where,

@@ -81,22 +81,27 @@ struct Node {
   std::vector<std::pair<std::string, Argument>> arguments{};
   std::vector<TensorIndex> results{};  ///< kNoTensor: no tensor
   std::string scope{};                 ///< module of the network: "layer1.0.conv1"
-  std::string where{};                 ///< for messages: "mine.graph:17"
+  std::size_t place = 0;               ///< line or number in its file
 };
 
 /// A forward pass as PyTorch dispatched it, in order. A program that exists is valid: every tensor
 /// is declared, shapes are in range, every argument's tensor is written before it is read.
 struct Program {
   std::string name{};
+  std::string place_prefix{};  ///< a node's place behind it, for messages: "mine.graph:" 17
   std::vector<TensorInfo> tensors{};
   std::vector<Node> nodes{};
   std::vector<TensorIndex> outputs{};
   bool is_training_mode = true;  ///< traced with dropout and auxiliary heads at work
+  /// The tracing PyTorch, before 2.0, has no function for attention.
+  bool writes_attention_out = false;
 };
 
 /// The text that `tracecast.graph` of Python writes (README.md has its grammar).
 /// Throws InputError with file and line: syntax, a tensor that nobody declared, sizes out of range.
-[[nodiscard]] Program read_graph_file(std::string_view text, std::string_view where);
+/// `inputs_only`: what stands before the first call.
+[[nodiscard]] Program read_graph_file(std::string_view text, std::string_view where,
+                                      bool inputs_only = false);
 
 /// A tensor's shape and strides, checked; strides that are those of rows are left out.
 /// Throws InputError naming `where`: more than 32 dimensions, a negative one, 2^62 elements or

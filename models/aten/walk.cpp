@@ -55,6 +55,8 @@ std::size_t axis_of(std::int64_t axis, std::size_t rank, std::string_view where)
 Walk::Walk(const Program& program, const AtenOptions& options)
     : program_(program), options_(options), builder_(program.name, 1) {
   values_.resize(program.tensors.size());
+  names_.reserve(program.nodes.size());
+  builder_.graph().reserve(program.tensors.size(), program.nodes.size());
   set_sizes();
 }
 
@@ -119,7 +121,7 @@ void Walk::run() {
         throw InputError(node.target, "tensors of more than 2^60 elements in all", "fewer");
       }
     } catch (const InputError& error) {
-      throw InputError(node.where, error);
+      throw InputError(program_.place_prefix + std::to_string(node.place), error);
     }
   }
   set_outputs();
@@ -477,9 +479,11 @@ bool is_aten_path(std::string_view path) {
 namespace {
 
 /// The network's name follows from the file's, as that of an ONNX file does.
-aten::Program read_program(std::string_view bytes, std::string_view where) {
-  aten::Program program = where.ends_with(".pt2") ? aten::read_exported_program(bytes, where)
-                                                  : aten::read_graph_file(bytes, where);
+aten::Program read_program(std::string_view bytes, std::string_view where,
+                           bool inputs_only = false) {
+  aten::Program program = where.ends_with(".pt2")
+                              ? aten::read_exported_program(bytes, where)
+                              : aten::read_graph_file(bytes, where, inputs_only);
   const std::string stem = std::filesystem::path(where).stem().string();
   if (!stem.empty()) program.name = stem;
   return program;
@@ -494,7 +498,7 @@ std::string read_aten_file(const std::filesystem::path& path, std::uint64_t most
 }
 
 std::int64_t aten_batch(std::string_view bytes, std::string_view where) {
-  const aten::Program program = read_program(bytes, where);
+  const aten::Program program = read_program(bytes, where, true);
   for (const aten::TensorInfo& tensor : program.tensors) {
     if (tensor.source == aten::Source::Input && !tensor.shape.empty())
       return std::max<std::int64_t>(tensor.shape[0], 1);
@@ -508,6 +512,10 @@ AtenNetwork import_aten(std::string_view bytes, std::string_view where,
   aten::Walk walk(program, options);
   walk.run();
   AtenNetwork network = std::move(walk).take();
+  if (program.writes_attention_out && !options.as_written) {
+    network.graph = canonicalize(network.graph, {.attention = options.attention, .is_traced = true},
+                                 network.rewrites);
+  }
   if (options.training && !program.is_training_mode) {
     network.warnings.insert(network.warnings.begin(),
                             "traced as it infers: dropout and auxiliary heads are left out");

@@ -25,6 +25,17 @@ bool is_scale(const Draft& draft, const Op& op) {
          (name == "mul" || name == "div") && draft.operands(op).size() == 1;
 }
 
+/// A number in the places that a mask says.
+bool is_masked_fill(const Draft& draft, const Op& op) {
+  return op.kind == OpKind::Binary && function_of(op) == "where" && draft.operands(op).size() == 2;
+}
+
+/// The whole tensor, row by row: what a kernel of another kind does not need.
+bool is_copy(const Draft& draft, const Op& op) {
+  return op.kind == OpKind::Slice && op.inputs.size() == 1 &&
+         draft.shape(op.inputs.front()) == draft.shape(op.outputs.front());
+}
+
 std::int64_t leading(const Shape& shape, std::size_t inner) {
   std::int64_t count = 1;
   for (std::size_t d = 0; d + inner < shape.size(); ++d) count *= shape[d];
@@ -76,9 +87,9 @@ class Steps {
     if (op.kind != OpKind::MatMul || op.inputs[0] != probabilities) return false;
     const auto& gemm = std::get<MatMulAttributes>(op.attributes);
     if (gemm.transpose_a || gemm.transpose_b) return false;
-    value = op.inputs[1];
     context = op.outputs.front();
     ops.push_back(*reader);
+    value = uncopied(op.inputs[1]);
     return draft_.shape(value).size() == shape.size();
   }
 
@@ -92,26 +103,33 @@ class Steps {
       const Op& op = draft_.op(*index);
       ops.push_back(*index);
       if (op.kind == OpKind::MatMul) return find_operands(op);
-      if (op.kind == OpKind::Reshape || is_scale(draft_, op)) {
+      if (op.kind == OpKind::Reshape || is_scale(draft_, op) || is_copy(draft_, op)) {
         x = draft_.operands(op).front();
-      } else if (op.kind == OpKind::Binary && function_of(op) == "add" && op.inputs.size() == 2) {
-        const bool first = leads_to_scores(op.inputs[0]);
-        x = op.inputs[first ? 0 : 1];
-        masks.push_back(op.inputs[first ? 1 : 0]);
+      } else if (is_sum(op) || is_masked_fill(draft_, op)) {
+        const std::vector<TensorId> operands = draft_.operands(op);
+        if (operands.size() != 2) return false;
+        const bool first = is_sum(op) && leads_to_scores(operands[0]);
+        x = operands[first ? 0 : 1];
+        masks.push_back(operands[first ? 1 : 0]);
         if (draft_.shape(x) != draft_.shape(op.outputs.front())) return false;
       } else {
         return false;
       }
     }
   }
+  [[nodiscard]] static bool is_sum(const Op& op) {
+    return op.kind == OpKind::Binary && function_of(op) == "add" && op.inputs.size() == 2;
+  }
   [[nodiscard]] bool leads_to_scores(TensorId x) const {
     while (const auto index = own_producer(x)) {
       const Op& op = draft_.op(*index);
       if (op.kind == OpKind::MatMul) return true;
+      const bool fills = is_masked_fill(draft_, op);
       const bool passes = op.kind == OpKind::Reshape || is_scale(draft_, op) ||
+                          is_copy(draft_, op) || fills ||
                           (op.kind == OpKind::Binary && function_of(op) == "add");
       if (!passes) return false;
-      x = draft_.operands(op).front();
+      x = draft_.operands(op)[fills ? 1 : 0];
     }
     return false;
   }
@@ -123,8 +141,8 @@ class Steps {
     }
     const auto& attributes = std::get<MatMulAttributes>(gemm.attributes);
     if (attributes.transpose_a) return false;
-    query = unscaled(gemm.inputs[0]);
-    key = unscaled(gemm.inputs[1]);
+    query = uncopied(unscaled(uncopied(gemm.inputs[0])));
+    key = uncopied(unscaled(uncopied(gemm.inputs[1])));
     key_is_transposed = !attributes.transpose_b;
     return draft_.shape(query).size() == draft_.shape(key).size() &&
            draft_.shape(key).size() == draft_.shape(value).size();
@@ -135,6 +153,14 @@ class Steps {
     if (!index || !is_scale(draft_, draft_.op(*index))) return x;
     ops.push_back(*index);
     return draft_.operands(draft_.op(*index)).front();
+  }
+
+  /// What was copied for the GEMM alone: kernels read heads as they lie.
+  TensorId uncopied(TensorId x) {
+    const auto index = own_producer(x);
+    if (!index || !is_copy(draft_, draft_.op(*index))) return x;
+    ops.push_back(*index);
+    return draft_.op(*index).inputs.front();
   }
 
   [[nodiscard]] bool fits() const {
@@ -184,8 +210,31 @@ std::string permutation_note(std::size_t rank, std::size_t a, std::size_t b) {
   return note;
 }
 
-/// One op and the views around it, in place of the steps.
-void fuse(Draft& draft, OpIndex softmax, const Steps& steps) {
+/// Heads that were copied side by side behind the steps: the kernel writes them so.
+void drop_copy_of_heads(Draft& draft, TensorId context) {
+  const auto only_reader = [&](TensorId id) -> std::optional<OpIndex> {
+    const auto readers = draft.readers(id);
+    if (readers.size() != 1 || draft.is_output(id)) return std::nullopt;
+    return readers[0];
+  };
+  const auto view = only_reader(context);
+  if (!view || draft.op(*view).kind != OpKind::Reshape) return;
+  const auto copy = only_reader(draft.op(*view).outputs.front());
+  if (!copy || !is_copy(draft, draft.op(*copy))) return;
+  Shape side_by_side = draft.shape(context);
+  const std::size_t rank = side_by_side.size();
+  if (rank < 4) return;
+  std::swap(side_by_side[rank - 3], side_by_side[rank - 2]);
+  Op& op = draft.op(*copy);
+  if (draft.shape(op.outputs.front()) != side_by_side) return;
+  op.kind = OpKind::Reshape;
+  op.attributes = NoAttributes{};
+  op.note.clear();
+}
+
+/// One op and the views around it, in place of the steps. `turn`: Transpose, or Reshape where views
+/// are ops of the host already.
+void fuse(Draft& draft, OpIndex softmax, const Steps& steps, OpKind turn) {
   const std::string name = draft.op(softmax).name;
   std::vector<Op> ops;
   const auto swapped = [&](TensorId x, std::string_view what, std::size_t a, std::size_t b) {
@@ -195,10 +244,10 @@ void fuse(Draft& draft, OpIndex softmax, const Steps& steps) {
     const std::string of = name + std::string(what);
     const TensorId y = draft.add_tensor({.name = of, .shape = std::move(shape)});
     ops.push_back({.name = of,
-                   .kind = OpKind::Transpose,
+                   .kind = turn,
                    .inputs = {x},
                    .outputs = {y},
-                   .note = permutation_note(rank, a, b)});
+                   .note = turn == OpKind::Transpose ? permutation_note(rank, a, b) : ""});
     return y;
   };
   const Shape q = draft.shape(steps.query), v = draft.shape(steps.value);
@@ -248,11 +297,12 @@ void fuse(Draft& draft, OpIndex softmax, const Steps& steps) {
     const TensorId heads = draft.add_tensor({.name = name + ".view", .shape = std::move(lies)});
     ops.push_back(
         {.name = name + ".view", .kind = OpKind::Reshape, .inputs = {y}, .outputs = {heads}});
-    ops.push_back({.name = name + ".heads",
-                   .kind = OpKind::Transpose,
-                   .inputs = {heads},
-                   .outputs = {steps.context},
-                   .note = permutation_note(rank, rank - 3, rank - 2)});
+    ops.push_back(
+        {.name = name + ".heads",
+         .kind = turn,
+         .inputs = {heads},
+         .outputs = {steps.context},
+         .note = turn == OpKind::Transpose ? permutation_note(rank, rank - 3, rank - 2) : ""});
   }
   // Masks are made before the softmax, values perhaps behind it: the last op has all of them.
   draft.replace(steps.ops, std::move(ops));
@@ -260,14 +310,15 @@ void fuse(Draft& draft, OpIndex softmax, const Steps& steps) {
 
 }  // namespace
 
-void restore_attention(Draft& draft, std::vector<Rewrite>& rewrites) {
+void restore_attention(Draft& draft, bool has_views, std::vector<Rewrite>& rewrites) {
   const std::size_t num_ops = draft.num_ops();
   for (OpIndex i = 0; i < num_ops; ++i) {
     if (draft.is_gone(i) || draft.op(i).kind != OpKind::Softmax) continue;
     Steps steps(draft, i);
     if (!steps.find()) continue;
     count_rewrite(rewrites, "attention", static_cast<int>(steps.ops.size()));
-    fuse(draft, i, steps);
+    if (has_views) drop_copy_of_heads(draft, steps.context);
+    fuse(draft, i, steps, has_views ? OpKind::Reshape : OpKind::Transpose);
   }
   draft.settle();
 }

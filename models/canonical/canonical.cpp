@@ -19,12 +19,14 @@ void count_rewrite(std::vector<Rewrite>& lines, std::string_view rule, int ops) 
 NetworkGraph canonicalize(const NetworkGraph& graph, const CanonicalOptions& options,
                           std::vector<Rewrite>& rewrites) {
   canonical::Draft draft(graph);
-  canonical::restore_norms(draft, rewrites);
-  canonical::restore_broadcasts(draft, rewrites);
+  if (!options.is_traced) {
+    canonical::restore_norms(draft, rewrites);
+    canonical::restore_broadcasts(draft, rewrites);
+  }
   const bool has_kernel =
       options.attention == AttentionKernels::Fused || options.attention == AttentionKernels::Sparse;
-  if (has_kernel) canonical::restore_attention(draft, rewrites);
-  if (options.moves_as_views) canonical::moves_as_views(draft, options.channels_last, rewrites);
+  if (has_kernel) canonical::restore_attention(draft, options.is_traced, rewrites);
+  if (!options.is_traced) canonical::moves_as_views(draft, options.channels_last, rewrites);
   return std::move(draft).take();
 }
 

@@ -20,9 +20,9 @@ struct CanonicalOptions {
   AttentionKernels attention = AttentionKernels::Steps;  ///< how the framework runs attention
   /// The job lays images channels last, whatever the network's code does.
   bool channels_last = false;
-  /// Moves are what PyTorch makes of them: views, and copies where a kernel needs one. False: the
-  /// reader of the graph has seen to that.
-  bool moves_as_views = true;
+  /// The graph is of ops as a framework dispatched them, views and copies among them: attention
+  /// alone is restored.
+  bool is_traced = false;
 };
 
 /// The forward graph of a file in the ops that a framework has: what exporters take apart is put

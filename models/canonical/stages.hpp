@@ -10,7 +10,8 @@ namespace tracecast::canonical {
 /// Norms and softmax written out in elementary ops, by formulas.
 void restore_norms(Draft& draft, std::vector<Rewrite>& rewrites);
 /// softmax(q k^T scale + masks) v becomes one Attention op where the framework has a kernel for it.
-void restore_attention(Draft& draft, std::vector<Rewrite>& rewrites);
+/// `has_views`: the graph's turns are views already, and the copies that its GEMMs needed go.
+void restore_attention(Draft& draft, bool has_views, std::vector<Rewrite>& rewrites);
 /// Tensors repeated for an op that broadcasts by itself are not.
 void restore_broadcasts(Draft& draft, std::vector<Rewrite>& rewrites);
 /// Moves become what PyTorch makes of them (strides.cpp).

@@ -26,6 +26,10 @@ std::string network_name(std::string_view where, const ModelProto& model) {
 
 }  // namespace
 
+std::string read_onnx_file(const std::filesystem::path& path, std::uint64_t most_bytes) {
+  return read_structure(path, most_bytes);
+}
+
 std::int64_t onnx_batch(std::string_view bytes, std::string_view where) {
   const ModelProto model = read_model(bytes, where);
   return resolve_input_sizes(build_program(model, where), {}, where).own.batch;

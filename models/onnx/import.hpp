@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,6 +32,12 @@ struct OnnxNetwork {
   std::vector<std::string>
       warnings;  ///< unknown operators with counts, sizes that the file leaves open
 };
+
+/// What the functions below read of a file of at most `most_bytes`: its bytes without contents of
+/// weights, which are not read.
+/// Throws InputError: absent, no regular file, too large, no ONNX file.
+[[nodiscard]] std::string read_onnx_file(const std::filesystem::path& path,
+                                         std::uint64_t most_bytes);
 
 /// The batch that a file fixes: the first dimension of its inputs; 1 where it leaves it open.
 /// Throws InputError as import_onnx does.

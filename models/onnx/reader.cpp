@@ -1,12 +1,15 @@
 #include "models/onnx/reader.hpp"
 
+#include <algorithm>
 #include <array>
+#include <fstream>
 #include <limits>
 #include <optional>
 #include <string>
 
 #include "models/onnx/gzip.hpp"
 #include "sim/base/error.hpp"
+#include "sim/base/file.hpp"
 
 namespace tracecast::onnx {
 namespace {
@@ -121,14 +124,71 @@ constexpr auto kKept = [] {
   return table;
 }();
 
+/// Bytes from first to last: of memory, or of a file, of which a block at a time is in memory and
+/// what is skipped is not read.
+class Source {
+ public:
+  explicit Source(std::string_view bytes) : size_(bytes.size()), block_(bytes) {}
+  Source(std::ifstream& file, std::size_t size, std::string_view where)
+      : size_(size), file_(&file), where_(where) {}
+
+  [[nodiscard]] std::size_t at() const { return begin_ + next_; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  /// There is one more byte.
+  unsigned char take() {
+    if (next_ == block_.size()) refill();
+    return static_cast<unsigned char>(block_[next_++]);
+  }
+  /// There are so many.
+  void append_to(std::string& out, std::size_t count) {
+    while (count > 0) {
+      if (next_ == block_.size()) refill();
+      const std::size_t part = std::min(count, block_.size() - next_);
+      out.append(block_, next_, part);
+      next_ += part;
+      count -= part;
+    }
+  }
+  void skip(std::size_t count) {
+    const std::size_t rest = block_.size() - next_;
+    if (count <= rest) {
+      next_ += count;
+      return;
+    }
+    begin_ += block_.size() + (count - rest);
+    next_ = 0;
+    block_ = {};
+    file_->seekg(static_cast<std::streamoff>(begin_));
+  }
+
+ private:
+  void refill() {
+    constexpr std::size_t kBlock = std::size_t{1} << 18;
+    begin_ += block_.size();
+    next_ = 0;
+    buffer_.resize(kBlock);
+    file_->read(buffer_.data(), static_cast<std::streamsize>(kBlock));
+    block_ = {buffer_.data(), static_cast<std::size_t>(file_->gcount())};
+    if (block_.empty())
+      throw InputError(where_, "a file that ends while it is read", "one that does not change");
+  }
+
+  std::size_t size_;
+  std::string_view block_{};
+  std::size_t begin_ = 0, next_ = 0;  ///< of the block in the file; of the next byte in the block
+  std::ifstream* file_ = nullptr;
+  std::string where_{};
+  std::string buffer_{};
+};
+
 /// Copies a message of the wire format field by field, leaving out what kRules does not keep.
 class Slimmer {
  public:
-  Slimmer(std::string_view bytes, std::string_view where) : bytes_(bytes), where_(where) {}
+  Slimmer(Source& source, std::string_view where) : source_(source), where_(where) {}
 
   std::string run() {
     std::string out;
-    copy(Message::Model, 0, bytes_.size(), 0, out);
+    copy(Message::Model, source_.size(), 0, out);
     return out;
   }
 
@@ -137,12 +197,12 @@ class Slimmer {
     throw InputError(std::string(where_) + ", byte " + std::to_string(at), found, expected);
   }
 
-  std::uint64_t varint(std::size_t& at, std::size_t end) const {
-    const std::size_t start = at;
+  std::uint64_t varint(std::size_t end) {
+    const std::size_t start = source_.at();
     std::uint64_t value = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
-      if (at >= end) fail(start, "a number cut off", "an ONNX file (a protobuf message)");
-      const auto byte = static_cast<unsigned char>(bytes_[at++]);
+      if (source_.at() >= end) fail(start, "a number cut off", "an ONNX file (a protobuf message)");
+      const unsigned char byte = source_.take();
       value |= std::uint64_t{byte & 0x7fU} << shift;
       if (byte < 0x80) return value;
     }
@@ -154,17 +214,18 @@ class Slimmer {
     out += static_cast<char>(value);
   }
 
-  void copy(Message message, std::size_t at, std::size_t end, int depth, std::string& out) {
+  void copy(Message message, std::size_t end, int depth, std::string& out) {
     if (depth > kMostDepth) {
-      fail(at, "messages nested more than 64 deep", "a graph with fewer nested subgraphs");
+      fail(source_.at(), "messages nested more than 64 deep",
+           "a graph with fewer nested subgraphs");
     }
     std::size_t single_elements = 0;
-    while (at < end) {
-      const std::size_t start = at;
+    while (source_.at() < end) {
+      const std::size_t start = source_.at();
       if (++num_fields_ > kMostFields) {
-        fail(at, "more than 4 million fields besides weights", "a smaller graph");
+        fail(start, "more than 4 million fields besides weights", "a smaller graph");
       }
-      const std::uint64_t tag = varint(at, end);
+      const std::uint64_t tag = varint(end);
       const std::uint64_t field = tag >> 3;
       if (field == 0 || tag > std::numeric_limits<std::uint32_t>::max()) {
         fail(start, "field number " + std::to_string(field), "an ONNX file (a protobuf message)");
@@ -173,50 +234,68 @@ class Slimmer {
           field < kFields ? kKept[static_cast<std::size_t>(message)][field] : kDropped;
       const auto wire_type = static_cast<unsigned>(tag & 7);
       if (wire_type == 2) {
-        const std::uint64_t length = varint(at, end);
-        if (length > end - at) {
-          fail(start,
-               "a field of " + std::to_string(length) + " bytes with " + std::to_string(end - at) +
-                   " left",
-               "a complete ONNX file (is it truncated?)");
-        }
-        const std::size_t content = at;
-        at += length;
-        if (kept == kDropped || (kept == Message::Payload && length > kMostPayloadBytes)) continue;
-        if (kept == Message::Plain || kept == Message::Payload) {
-          out.append(bytes_, start, at - start);
-        } else {
-          if (kept == Message::Node && ++num_nodes_ > kMostNodes) {
-            fail(start, "more than " + std::to_string(kMostNodes) + " nodes", "a smaller graph");
-          }
-          std::string child;
-          copy(kept, content, at, depth + 1, child);
-          put_varint(out, tag);
-          put_varint(out, child.size());
-          out += child;
-        }
-        if (out.size() > kMostStructureBytes) {
-          fail(start, "more than 64 MiB besides weights", "a smaller graph");
-        }
+        copy_bytes(tag, kept, start, end, depth, out);
         continue;
       }
+      const std::size_t size = wire_type == 1 ? 8 : 4;
+      std::uint64_t value = 0;
       if (wire_type == 0) {
-        varint(at, end);
-      } else if (wire_type == 1 || wire_type == 5) {
-        const std::size_t size = wire_type == 1 ? 8 : 4;
-        if (size > end - at) fail(start, "a number cut off", "a complete ONNX file");
-        at += size;
-      } else {
+        value = varint(end);
+      } else if (wire_type != 1 && wire_type != 5) {
         fail(start, "wire type " + std::to_string(wire_type), "an ONNX file (a protobuf message)");
+      } else if (size > end - source_.at()) {
+        fail(start, "a number cut off", "a complete ONNX file");
       }
-      if (kept == Message::Payload && ++single_elements > kMostValues) continue;
-      if (kept == Message::Plain || kept == Message::Payload) {
-        out.append(bytes_, start, at - start);
+      const bool is_element = kept == Message::Payload;
+      const bool stays = kept == Message::Plain || (is_element && ++single_elements <= kMostValues);
+      if (stays) put_varint(out, tag);
+      if (wire_type == 0) {
+        if (stays) put_varint(out, value);
+      } else if (stays) {
+        source_.append_to(out, size);
+      } else {
+        source_.skip(size);
       }
     }
   }
 
-  std::string_view bytes_;
+  /// A field of so many bytes: text, elements, or a message.
+  void copy_bytes(std::uint64_t tag, Message kept, std::size_t start, std::size_t end, int depth,
+                  std::string& out) {
+    const std::uint64_t length = varint(end);
+    if (length > end - source_.at()) {
+      fail(start,
+           "a field of " + std::to_string(length) + " bytes with " +
+               std::to_string(end - source_.at()) + " left",
+           "a complete ONNX file (is it truncated?)");
+    }
+    if (kept == kDropped || (kept == Message::Payload && length > kMostPayloadBytes)) {
+      source_.skip(length);
+      return;
+    }
+    const auto check_room = [&](std::size_t more) {
+      if (out.size() + more > kMostStructureBytes)
+        fail(start, "more than 64 MiB besides weights", "a smaller graph");
+    };
+    if (kept == Message::Plain || kept == Message::Payload) {
+      check_room(length);
+      put_varint(out, tag);
+      put_varint(out, length);
+      source_.append_to(out, length);
+      return;
+    }
+    if (kept == Message::Node && ++num_nodes_ > kMostNodes) {
+      fail(start, "more than " + std::to_string(kMostNodes) + " nodes", "a smaller graph");
+    }
+    std::string child;
+    copy(kept, source_.at() + length, depth + 1, child);
+    check_room(child.size());
+    put_varint(out, tag);
+    put_varint(out, child.size());
+    out += child;
+  }
+
+  Source& source_;
   std::string_view where_;
   std::size_t num_fields_ = 0;
   std::size_t num_nodes_ = 0;
@@ -243,8 +322,9 @@ ModelProto read_model(std::string_view bytes, std::string_view where) {
     throw InputError(where, std::to_string(bytes.size()) + " bytes",
                      "at most 2 GiB; larger networks keep their weights in other files");
   }
+  Source source(bytes);
   ModelProto model;
-  if (!model.ParseFromString(Slimmer(bytes, where).run())) {
+  if (!model.ParseFromString(Slimmer(source, where).run())) {
     throw InputError(where, "fields of the wrong type", "an ONNX file");
   }
   if (!model.has_graph() || !model.has_ir_version()) {
@@ -262,6 +342,22 @@ ModelProto read_model(std::string_view bytes, std::string_view where) {
                      "7 or later (export the network again, or convert it)");
   }
   return model;
+}
+
+std::string read_structure(const std::filesystem::path& path, std::uint64_t most_bytes) {
+  const std::string where = path.string();
+  const std::uint64_t size = check_regular_file(path);
+  std::ifstream file(path, std::ios::binary);
+  std::array<char, 2> opening{};
+  file.read(opening.data(), opening.size());
+  const bool is_small = size <= kMostPayloadBytes;
+  if (is_small || size > most_bytes || !file || is_gzip({opening.data(), opening.size()}))
+    return read_file(path, most_bytes);
+  file.seekg(0);
+  Source source(file, size, where);
+  std::string structure = Slimmer(source, where).run();
+  if (structure.empty()) throw InputError(where, "no graph", "an ONNX file");
+  return structure;
 }
 
 }  // namespace tracecast::onnx

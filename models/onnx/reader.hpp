@@ -1,5 +1,7 @@
 #pragma once
 #include <cstdint>
+#include <filesystem>
+#include <string>
 #include <string_view>
 
 #include "models/onnx/onnx.pb.h"
@@ -19,5 +21,11 @@ inline constexpr std::size_t kMostNodes = 500'000;
 /// more than 64 MiB or 4 million fields besides weights, IR version below 3, standard operators
 /// older than opset 7.
 [[nodiscard]] ModelProto read_model(std::string_view bytes, std::string_view where);
+
+/// The same messages as a file holds them, for `read_model`: contents of weights are skipped, not
+/// read. What gzip packed, and files too small to hold weights, come as they are.
+/// Throws InputError as read_file and read_model do.
+[[nodiscard]] std::string read_structure(const std::filesystem::path& path,
+                                         std::uint64_t most_bytes);
 
 }  // namespace tracecast::onnx

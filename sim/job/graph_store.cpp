@@ -65,6 +65,13 @@ ForwardGraph build_zoo(std::string_view network, const BuildOptions& options) {
           .from_file = false};
 }
 
+/// Of an exported program what is read of it counts, of other files all bytes, weights too: they
+/// are read where somebody asks for the hash.
+Hash hash_of_file(const std::string& path, const std::string& read) {
+  if (path.ends_with(".pt2")) return sha256(read);
+  return Hash([path] { return sha256_of_file(path); });
+}
+
 ForwardGraph import(const std::string& path, const BuildOptions& options, const std::string& bytes,
                     InputRecord record) {
   NetworkFile file = read_network_file(bytes, path, options);
@@ -82,10 +89,13 @@ ForwardGraph GraphStore::forward(const Job& job, Phase phase, const NetworkCode&
   const bool is_file = is_network_path(job.network);
   std::string bytes;
   InputRecord record;
+  std::string name = job.network;
   if (is_file) {  // a file may change: its bytes are its name
     refuse_other_file(job.network);
     bytes = read_network_bytes(job.network);
-    record = {"network", std::filesystem::path(job.network).filename().string(), sha256(bytes)};
+    name += '@' + sha256(bytes);
+    record = {"network", std::filesystem::path(job.network).filename().string(),
+              hash_of_file(job.network, bytes)};
   }
   BuildOptions options = options_of(job, training, code);
   if (const ZooEntry* entry = is_file ? nullptr : find_network(job.network)) {
@@ -94,8 +104,7 @@ ForwardGraph GraphStore::forward(const Job& job, Phase phase, const NetworkCode&
                                               : std::string(entry->code));
   }
   const LowRankAdapters adapters = adapters_of(job);
-  const std::string key =
-      key_of(is_file ? job.network + '@' + record.sha256.text() : job.network, options, adapters);
+  const std::string key = key_of(name, options, adapters);
   {
     const std::lock_guard lock(mutex_);
     if (const auto known = forwards_.find(key); known != forwards_.end()) return known->second;

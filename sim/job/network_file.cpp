@@ -67,6 +67,7 @@ NetworkFile from_config(const std::string& bytes, const std::string& path,
                                         .attention = attention_of(options, network.family),
                                         .grouped_attention = options.grouped_attention,
                                         .casts_as_written = options.casts_as_written,
+                                        .is_compiled = options.is_compiled,
                                         .training = options.training}),
       .warnings = left_out_of_graph(network)};
   file.graph.name = name_of_config(path);
@@ -103,8 +104,9 @@ std::vector<std::string> left_out_of_graph(const LanguageNetwork& network) {
 }
 
 std::string read_network_bytes(const std::string& path) {
-  return is_aten_path(path) ? read_aten_file(path, kMostNetworkBytes)
-                            : read_file(path, kMostNetworkBytes);
+  if (is_aten_path(path)) return read_aten_file(path, kMostNetworkBytes);
+  return is_config_path(path) ? read_file(path, kMostNetworkBytes)
+                              : read_onnx_file(path, kMostNetworkBytes);
 }
 
 std::int64_t usual_batch(const std::string& network) {
@@ -123,8 +125,11 @@ NetworkFile read_network_file(const std::string& bytes, const std::string& path,
                                        .image_size = options.image_size,
                                        .seq_len = options.seq_len,
                                        .training = options.training,
-                                       .attention = options.attention});
-    return {.graph = std::move(network.graph), .warnings = std::move(network.warnings)};
+                                       .attention = options.attention,
+                                       .as_written = options.as_written});
+    return {.graph = std::move(network.graph),
+            .warnings = std::move(network.warnings),
+            .rewrites = std::move(network.rewrites)};
   }
   OnnxNetwork network = import_onnx(bytes, path,
                                     {.batch = options.batch,

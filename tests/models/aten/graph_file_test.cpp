@@ -95,6 +95,30 @@ TEST_CASE("a wrong line is named with its number, what was found and what was ex
         std::string::npos);
 }
 
+TEST_CASE(
+    "attention written out is the kernel's where the tracing PyTorch had no function for it") {
+  const std::string body =
+      "input %q f32[2,4,10,8]\ninput %k f32[2,4,8,10]\ninput %v f32[2,4,10,8]\n"
+      "%1 f32[2,4,10,10] = aten.matmul.default(self=%q, other=%k)\n"
+      "%2 f32[2,4,10,10] = aten.mul.Tensor(self=%1, other=0.5)\n"
+      "%3 f32[2,4,10,10] = aten._softmax.default(self=%2, dim=-1, half_to_float=false)\n"
+      "%4 f32[2,4,10,8] = aten.matmul.default(self=%3, other=%v)\noutput %4\n";
+  const auto attentions = [&body](const std::string& traced, const AtenOptions& options) {
+    const AtenNetwork network =
+        read("tracecast graph 1\n" + traced + "mode infer\n" + body, options);
+    std::size_t found = 0;
+    for (const Op& op : network.graph.ops()) found += op.kind == OpKind::Attention;
+    CHECK(network.rewrites.size() == found);
+    return found;
+  };
+  const std::string before = "traced pytorch 1.13.0\n";
+  CHECK(attentions(before, {}) == 1);
+  CHECK(attentions(before, {.as_written = true}) == 0);
+  CHECK(attentions(before, {.attention = AttentionKernels::Steps}) == 0);
+  CHECK(attentions("traced pytorch 2.1.0\n", {}) == 0);
+  CHECK(attentions("", {}) == 0);
+}
+
 TEST_CASE("a file that would take much memory is refused") {
   std::string calls = kHead, values = kHead + "%1 f32[4,32] = aten.x(a=[";
   for (int i = 0; i < 400'001; ++i) calls += "_ = a()\n";

@@ -160,6 +160,19 @@ TEST_CASE("attention is one op where the framework has a kernel, whatever is add
          return a.b.reshape("windows", s, {2, 4, 10, 10});
        },
        true, 4},
+      {"with scores that a mask fills",
+       [](Attention& a) {
+         const std::array<TensorId, 2> filled{a.b.buffer("m", {10, 10}), a.scores()};
+         return a.b.binary("fill", "where", filled);
+       },
+       true, 4},
+      {"with scores chosen between two tensors: no kernel has that",
+       [](Attention& a) {
+         const std::array<TensorId, 3> chosen{a.b.buffer("m", {10, 10}), a.scores(),
+                                              a.b.weight("p", {1, 4, 10, 10})};
+         return a.b.binary("choose", "where", chosen);
+       },
+       false, 0},
       {"with a trained temperature: no kernel has that",
        [](Attention& a) {
          return a.b.mul("t", a.scores(), a.b.weight("t", {4, 1, 1}));
@@ -228,6 +241,46 @@ TEST_CASE("moves are views; a kernel that wants elements side by side has them c
     std::size_t copies = count(graph, OpKind::Transpose);
     for (const Op& op : graph.ops()) copies += op.kind == OpKind::Slice && op.note != kViewNote;
     CHECK(copies == 4);
+  }
+}
+
+TEST_CASE("of a trace attention alone is restored, and the copies that its GEMMs needed go") {
+  for (const bool fuses : {true, false}) {
+    CAPTURE(fuses);
+    GraphBuilder b("traced", 2);
+    const auto view = [&b](const char* name, TensorId x, Shape shape) {
+      return b.append({.name = name, .kind = OpKind::Reshape, .inputs = {x}}, std::move(shape));
+    };
+    TensorId x = deviations(b, "n", b.input("x", {2, 10, 32}), -1);  // a norm that code writes out
+    x = b.linear_layer("qkv", x, 96, true);
+    constexpr std::array<std::int64_t, 3> kParts{32, 32, 32};
+    const std::vector<TensorId> parts = b.split("split", x, 2, kParts);
+    const Shape heads{2, 4, 10, 8}, turned{2, 4, 8, 10};
+    const auto heads_of = [&](const char* name, TensorId part) {
+      return view(name, b.reshape("view", part, {2, 10, 4, 8}), heads);
+    };
+    const TensorId q = b.slice("q.copy", heads_of("q", parts[0]), heads);
+    const TensorId k = b.slice("k.copy", view("kt", heads_of("k", parts[1]), turned), turned);
+    const TensorId v = b.slice("v.copy", heads_of("v", parts[2]), heads);
+    TensorId s = b.activation("scale", b.matmul("scores", q, k), "mul");
+    s = b.slice("fill.copy", s, b.shape(s));
+    s = b.binary("fill", "where", std::array{b.buffer("m", {10, 10}), s});
+    TensorId y = b.matmul("context", b.softmax("softmax", s), v);
+    y = b.slice("heads.copy", view("heads", y, {2, 10, 4, 8}), {2, 10, 4, 8});
+    y = b.linear_layer("proj", view("merge", y, {2, 10, 32}), 32, true);
+    const std::size_t num_ops = b.graph().ops().size();
+    std::vector<Rewrite> rewrites;
+    const NetworkGraph graph = rewritten(
+        std::move(b), y,
+        {.attention = fuses ? AttentionKernels::Fused : AttentionKernels::Steps, .is_traced = true},
+        rewrites);
+    CHECK(count(graph, OpKind::Attention) == (fuses ? 1 : 0));
+    CHECK(count(graph, OpKind::Slice) == (fuses ? 0 : 5));
+    CHECK(count(graph, OpKind::Transpose) == 0);
+    CHECK(count(graph, OpKind::LayerNorm) == 0);
+    CHECK(rewrites.size() == (fuses ? 1 : 0));
+    if (!fuses) CHECK(graph.ops().size() == num_ops);
+    CHECK_NOTHROW((void)make_training_graph(graph, {}));
   }
 }
 

@@ -96,6 +96,63 @@ TEST_CASE("heads that do not fit are refused") {
   }
 }
 
+/// Layers of attention over 16 tokens of width 64, 4 heads, by the operator or step by step.
+Model layers(bool by_operator) {
+  Model model;
+  model.opset = kOpset;
+  model.inputs = {value_info("x", {1, 16, 64})};
+  model.weights = {constant("heads", {1, 16, 4, 16}), constant("merge", {1, 16, 64})};
+  std::string x = "x";
+  for (const std::string layer : {"a", "b"}) {
+    const auto name = [&layer](const char* what) { return layer + what; };
+    for (const char* part : {"q", "k", "v"}) {
+      const std::string weights = name(part) + "w";
+      model.weights.push_back(weight(weights, {64, 64}));
+      model.nodes.push_back(node("MatMul", {x, weights}, {name(part)}));
+    }
+    if (by_operator) {
+      model.nodes.push_back(node("Attention", {name("q"), name("k"), name("v")}, {name("y")},
+                                 {attribute("q_num_heads", 4), attribute("kv_num_heads", 4)}));
+    } else {
+      for (const char* part : {"q", "k", "v"}) {
+        const std::string heads = name(part) + "h";
+        const Dims turned = part == std::string("k") ? Dims{0, 2, 3, 1} : Dims{0, 2, 1, 3};
+        model.nodes.push_back(node("Reshape", {name(part), "heads"}, {heads}));
+        model.nodes.push_back(
+            node("Transpose", {heads}, {heads + "t"}, {attribute("perm", turned)}));
+      }
+      model.nodes.push_back(node("MatMul", {name("qht"), name("kht")}, {name("s")}));
+      model.nodes.push_back(node("Softmax", {name("s")}, {name("p")}, {attribute("axis", -1)}));
+      model.nodes.push_back(node("MatMul", {name("p"), name("vht")}, {name("c")}));
+      model.nodes.push_back(
+          node("Transpose", {name("c")}, {name("ct")}, {attribute("perm", Dims{0, 2, 1, 3})}));
+      model.nodes.push_back(node("Reshape", {name("ct"), "merge"}, {name("y")}));
+    }
+    model.weights.push_back(weight(name("ow"), {64, 64}));
+    model.nodes.push_back(node("MatMul", {name("y"), name("ow")}, {name("o")}));
+    model.nodes.push_back(node("Add", {x, name("o")}, {name("z")}));
+    x = name("z");
+  }
+  model.outputs = {value_info(x, {1, 16, 64})};
+  return model;
+}
+
+TEST_CASE("the operator Attention and the same written out become the same ops that take time") {
+  const auto kinds = [](const NetworkGraph& graph) {
+    std::vector<std::string> found;
+    for (const Op& op : graph.ops()) {
+      if (op.kind != OpKind::Reshape) found.emplace_back(to_string(op.kind));  // views cost nothing
+    }
+    return found;
+  };
+  const NetworkGraph one = import_model(layers(true)).graph,
+                     steps = import_model(layers(false)).graph;
+  CHECK(kinds(one) == kinds(steps));
+  CHECK(count_ops(one, OpKind::Attention) == 2);
+  CHECK(one.forward_macs() == steps.forward_macs());
+  CHECK(one.parameter_count() == steps.parameter_count());
+}
+
 TEST_SUITE_END();
 
 }  // namespace

@@ -2,12 +2,15 @@
 
 #include <doctest/doctest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "sim/base/error.hpp"
 #include "sim/base/random.hpp"
 #include "tests/models/onnx/one_op.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace tracecast {
 namespace {
@@ -200,6 +203,48 @@ TEST_CASE("weights in the file are skipped, not kept") {
   CHECK_THROWS_AS(
       (void)import_onnx(std::string_view(bytes).substr(0, bytes.size() / 2), "big.onnx", {}),
       InputError);
+}
+
+TEST_CASE("of a file of 2 GB the weights are not read") {
+  // 63 filters of 32 MiB; the file is sparse: what is skipped takes no room on the disk either.
+  Model model = small_network();
+  constexpr std::int64_t kRows = 63, kColumns = 1 << 23;
+  constexpr std::size_t kBytes = std::size_t{4} * kColumns;
+  std::vector<std::string> headers;
+  std::size_t graph_bytes = 0;
+  const auto opening = [](int field, std::size_t length) {  // tag and length
+    std::string bytes(1, static_cast<char>(field << 3 | 2));
+    for (; length >= 0x80; length >>= 7) bytes += static_cast<char>(length | 0x80);
+    return bytes + static_cast<char>(length);
+  };
+  const std::string payload = opening(9, kBytes);
+  const std::string shape = Message().number(1, 1).number(1, kColumns).number(2, kFloat).bytes();
+  for (std::int64_t i = 0; i < kRows; ++i) {
+    const std::string inside =
+        shape + Message().text(8, "unused" + std::to_string(i)).bytes() + payload;
+    headers.push_back(opening(5, inside.size() + kBytes) + inside);
+    graph_bytes += headers.back().size() + kBytes;
+  }
+  const std::string rest = model.graph().bytes();
+  const test::TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "large.onnx";
+  {
+    std::ofstream file(path, std::ios::binary);
+    file << Message().number(1, 7).message(8, Message().text(1, "").number(2, 13)).bytes();
+    file << opening(7, graph_bytes + rest.size());
+    for (const std::string& header : headers) {
+      file << header;
+      file.seekp(static_cast<std::streamoff>(kBytes), std::ios::cur);
+    }
+    file << rest;
+  }
+  REQUIRE(std::filesystem::file_size(path) > 2'000'000'000);
+  const std::string structure = read_onnx_file(path, std::uint64_t{1} << 31);
+  CHECK(structure.size() < 10'000);
+  const NetworkGraph graph = import_onnx(structure, path.string(), {}).graph;
+  CHECK(graph.parameter_count() == import_model(small_network()).graph.parameter_count());
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+  CHECK_THROWS_AS((void)read_onnx_file(path, std::uint64_t{1} << 31), InputError);
 }
 
 TEST_CASE("external data is never opened") {
