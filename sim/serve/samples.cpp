@@ -13,17 +13,19 @@ double middle_of(std::ptrdiff_t bin) { return std::exp((static_cast<double>(bin)
 
 }  // namespace
 
-void Samples::add(double value, double weight) {
-  weight_ += weight;
-  sum_ += weight * value;
+void Samples::add(double value, double weight, std::uint64_t times) {
+  const Weighted added{value, weight, times};
+  weight_ += added.total();
+  sum_ += added.total() * value;
   if (is_binned_) {
-    count(value, weight);
+    count(value, added.total());
     return;
   }
-  kept_.push_back({value, weight});
-  if (kept_.size() <= kMostKept) return;
+  kept_.push_back(added);
+  kept_values_ += times;
+  if (kept_values_ <= kMostKept) return;
   is_binned_ = true;
-  for (const Weighted& w : kept_) count(w.value, w.weight);
+  for (const Weighted& w : kept_) count(w.value, w.total());
   kept_.clear();
   kept_.shrink_to_fit();
 }
@@ -49,10 +51,10 @@ double Samples::quantile_of(std::vector<Weighted> values, double q) {
   std::sort(values.begin(), values.end(),
             [](const Weighted& a, const Weighted& b) { return a.value < b.value; });
   double all = 0;
-  for (const Weighted& w : values) all += w.weight;
+  for (const Weighted& w : values) all += w.total();
   double below = 0;
   for (const Weighted& w : values) {
-    below += w.weight;
+    below += w.total();
     if (below >= q * all * (1 - 1e-12)) return w.value;
   }
   return values.back().value;
@@ -75,19 +77,31 @@ double Samples::quantile(double q) const {
 
 template <class Statistic>
 double Samples::half_width(const Statistic& statistic) const {
-  constexpr std::size_t kBatches = 10;
+  constexpr std::uint64_t kBatches = 10;
   constexpr double kStudent = 1.833;  // 95 % of t with 9 degrees of freedom
-  if (kept_.size() < 10 * kBatches) return 0;
+  if (is_binned_ || kept_values_ < 10 * kBatches) return 0;
   double sum = 0, squares = 0;
-  for (std::size_t i = 0; i < kBatches; ++i) {
-    const auto at = [&](std::size_t b) {
-      return kept_.begin() + static_cast<std::ptrdiff_t>(kept_.size() * b / kBatches);
-    };
-    const double value = statistic(std::vector<Weighted>(at(i), at(i + 1)));
+  auto entry = kept_.begin();
+  std::uint64_t used = 0;  // of the entry's values, by the batches before
+  for (std::uint64_t i = 0; i < kBatches; ++i) {
+    std::uint64_t left = kept_values_ * (i + 1) / kBatches - kept_values_ * i / kBatches;
+    std::vector<Weighted> batch;
+    while (left > 0) {
+      const std::uint64_t taken = std::min(left, entry->times - used);
+      batch.push_back({entry->value, entry->weight, taken});
+      left -= taken;
+      used += taken;
+      if (used == entry->times) {
+        ++entry;
+        used = 0;
+      }
+    }
+    const double value = statistic(std::move(batch));
     sum += value;
     squares += value * value;
   }
-  const double n = kBatches, variance = std::max(0.0, (squares - sum * sum / n) / (n - 1));
+  const auto n = static_cast<double>(kBatches);
+  const double variance = std::max(0.0, (squares - sum * sum / n) / (n - 1));
   return kStudent * std::sqrt(variance / n);
 }
 
@@ -95,8 +109,8 @@ double Samples::mean_half_width() const {
   return half_width([](const std::vector<Weighted>& values) {
     double weight = 0, sum = 0;
     for (const Weighted& w : values) {
-      weight += w.weight;
-      sum += w.weight * w.value;
+      weight += w.total();
+      sum += w.total() * w.value;
     }
     return sum / weight;
   });

@@ -9,7 +9,8 @@ namespace tracecast::serve {
 /// their counts in bins a thousandth wide.
 class Samples {
  public:
-  void add(double value, double weight = 1);
+  /// `times`: so many of them, one after the other.
+  void add(double value, double weight = 1, std::uint64_t times = 1);
   [[nodiscard]] double weight() const { return weight_; }
   [[nodiscard]] double mean() const { return weight_ > 0 ? sum_ / weight_ : 0; }
   /// The least value that at least a share `q` is not above; 0 of nothing.
@@ -23,14 +24,17 @@ class Samples {
  private:
   struct Weighted {
     double value = 0, weight = 1;
+    std::uint64_t times = 1;
+    [[nodiscard]] double total() const { return weight * static_cast<double>(times); }
   };
   void count(double value, double weight);
   static double quantile_of(std::vector<Weighted> values, double q);
   template <class Statistic>
   double half_width(const Statistic& statistic) const;
 
-  static constexpr std::size_t kMostKept = std::size_t{1} << 17;
+  static constexpr std::uint64_t kMostKept = std::uint64_t{1} << 17;
   std::vector<Weighted> kept_;
+  std::uint64_t kept_values_ = 0;  ///< that `kept_` stands for
   bool is_binned_ = false;
   int first_bin_ = 0;         ///< floor(ln value / kBin) of the first of `bins_`
   std::vector<double> bins_;  ///< weights

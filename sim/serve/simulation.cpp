@@ -179,10 +179,13 @@ class TwoPools {
       : options_(options),
         result_(result),
         prefill_(
-            *options.prefill, [](double, double) {},
+            *options.prefill, [](double, double, std::uint64_t) {},
             [this](std::size_t, const Request& r) { send(r); }),
         decode_(
-            pool, [this](double us, double n) { result_.itl_ms.add(us * 1e-3, n); },
+            pool,
+            [this](double us, double n, std::uint64_t times) {
+              result_.itl_ms.add(us * 1e-3, n, times);
+            },
             [this](std::size_t, const Request& r) { finish(r); }) {}
 
   void run(RequestSource& source) {
@@ -274,7 +277,8 @@ RunResult run(const Pool& pool, RequestSource& source, const RunOptions& options
   RunResult result;
   std::vector<std::pair<std::size_t, Microseconds>> freed;
   Workers workers(
-      pool, [&](double us, double n) { result.itl_ms.add(us * 1e-3, n); },
+      pool,
+      [&](double us, double n, std::uint64_t times) { result.itl_ms.add(us * 1e-3, n, times); },
       [&](std::size_t worker, const Request& r) {
         record(result, options, r);
         if (options.concurrency) freed.emplace_back(worker, r.last);

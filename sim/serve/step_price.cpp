@@ -317,7 +317,7 @@ void StepPrice::add_rows(PartTimes& to, double rows) {
   to.add(rows_at(high), share);
 }
 
-void StepPrice::add_tokens(PartTimes& to, double sequences, double keys) {
+double StepPrice::add_tokens(PartTimes& to, double sequences, double keys) {
   const auto [low, high] = around(sequences);
   const double at = kKeyStep * std::log2(std::max(1.0, keys));
   const int key = static_cast<int>(std::floor(at));
@@ -330,6 +330,7 @@ void StepPrice::add_tokens(PartTimes& to, double sequences, double keys) {
     to.add(tokens_at(count, key), part * (1 - key_share));
     to.add(tokens_at(count, key + 1), part * key_share);
   }
+  return until;
 }
 
 /// Host time of giving back and taking memory anew.
@@ -342,7 +343,17 @@ double StepPrice::renewal(const PartTimes& parts, double launches) const {
   return std::max(0.0, ahead - left) * engine_.renewed_seconds_per_byte;
 }
 
+double StepPrice::covariance(const StepTime& a, const StepTime& b) const {
+  const std::size_t host = index(StepPart::Host);
+  double sum = std::pow(engine_.system_log_sd, 2) * a.seconds * b.seconds +
+               std::pow(engine_.host_log_sd, 2) * a.parts.seconds[host] * b.parts.seconds[host];
+  for (std::size_t i = 0; i < kStepParts; ++i)
+    sum += a.parts.uncertainty[i] * b.parts.uncertainty[i];
+  return sum;
+}
+
 StepTime StepPrice::price(const StepBatch& batch) {
+  ++priced_;
   StepTime time;
   PartTimes& parts = time.parts;
   const std::int64_t decoded = batch.decodes * batch.verified;
@@ -365,9 +376,13 @@ StepTime StepPrice::price(const StepBatch& batch) {
     parts.add(words_at(low), 1 - share);
     if (share > 0) parts.add(words_at(high), share);
   }
-  if (batch.decodes > 0)
-    add_tokens(parts, static_cast<double>(batch.decodes),
-               batch.keys / static_cast<double>(batch.decodes));
+  if (batch.decodes > 0) {
+    const auto sequences = static_cast<double>(batch.decodes);
+    const double until = add_tokens(parts, sequences, batch.keys / sequences);
+    // What is given back and taken anew depends on the share of launches.
+    const bool renews = !time.in_graph && engine_.renewed_seconds_per_byte > 0;
+    if (batch.prompt_tokens == 0 && !renews) time.linear_until = sequences * until;
+  }
   if (batch.prompt_tokens > 0) {
     const auto tokens = static_cast<double>(batch.prompt_tokens);
     PrefillShape shape;
@@ -394,12 +409,9 @@ StepTime StepPrice::price(const StepBatch& batch) {
   time.host_seconds = own + launches + renewed;
   time.seconds = engine_.overlaps_host ? std::max(time.gpu_seconds, time.host_seconds)
                                        : own + std::max(time.gpu_seconds, launches) + renewed;
-  const double exposed = time.seconds - time.gpu_seconds;
-  parts.seconds[index(StepPart::Host)] = exposed;
-  double variance = std::pow(engine_.system_log_sd, 2) +
-                    std::pow(exposed * engine_.host_log_sd / time.seconds, 2);
-  for (const double s : parts.uncertainty) variance += std::pow(s / time.seconds, 2);
-  time.log_sd = std::sqrt(variance);
+  time.is_host_bound = time.gpu_seconds < (engine_.overlaps_host ? time.host_seconds : launches);
+  parts.seconds[index(StepPart::Host)] = time.seconds - time.gpu_seconds;
+  time.log_sd = std::sqrt(covariance(time, time)) / time.seconds;
   return time;
 }
 

@@ -68,6 +68,10 @@ struct StepTime {
   double seconds = 0;
   double gpu_seconds = 0, host_seconds = 0;
   bool in_graph = false;
+  bool is_host_bound = false;  ///< the GPU waits for the host
+  /// Up to so many `keys`, everything else alike, time and parts are linear in them as long as the
+  /// GPU goes on waiting for the host, or not; 0 of steps with prompts.
+  double linear_until = 0;
   double log_sd = 0;  ///< standard deviation of ln(measured / predicted)
   PartTimes parts;
 };
@@ -98,6 +102,10 @@ class StepPrice {
   StepPrice& operator=(const StepPrice&) = delete;
 
   [[nodiscard]] StepTime price(const StepBatch& batch);
+  /// Of the errors of two steps' times, in seconds squared: causes are independent, and each has
+  /// one error in both.
+  [[nodiscard]] double covariance(const StepTime& a, const StepTime& b) const;
+  [[nodiscard]] std::uint64_t priced() const { return priced_; }  ///< steps, so far
 
   [[nodiscard]] const ServedNetwork& served() const { return served_; }
   [[nodiscard]] const EngineProfile& engine() const { return engine_; }
@@ -112,13 +120,15 @@ class StepPrice {
   const PartTimes& words_at(std::int64_t rows);
   const PartTimes& tokens_at(std::int64_t sequences, int key_step);
   void add_rows(PartTimes& to, double rows);
-  void add_tokens(PartTimes& to, double sequences, double keys);
+  /// Returns the mean length at which the table's next entry stands.
+  double add_tokens(PartTimes& to, double sequences, double keys);
   [[nodiscard]] double renewal(const PartTimes& parts, double launches) const;
 
   ServedNetwork served_;
   EngineProfile engine_;
   const GpuSpec& gpu_;
   std::unique_ptr<const Board> board_;
+  std::uint64_t priced_ = 0;
   std::map<std::int64_t, PartTimes> rows_, words_;
   std::map<std::pair<std::int64_t, int>, PartTimes> tokens_;
 };

@@ -45,7 +45,7 @@ void Worker::add(const Request& request) {
 
 void Worker::advance(Microseconds until) {
   while (has_work() && now_ < until)
-    if (!step()) return;
+    if (!step(until)) return;
 }
 
 /// Whether `blocks` more can be given to a request, by the engine's rule.
@@ -146,21 +146,44 @@ std::int64_t Worker::own_tokens_left(const Sequence& s, std::int64_t shared) con
   return std::clamp<std::int64_t>(tokens, 0, std::max<std::int64_t>(0, s.context - 1 - shared));
 }
 
+/// Nothing: nobody waits, or nobody more may be in the batch.
+std::optional<Worker::Admission> Worker::first_waiting(std::int64_t budget) const {
+  if (waiting_.empty() || active_ >= limits_.sequences) return {};
+  const Sequence& first = waiting_.front();
+  const EngineProfile& engine = price_.engine();
+  Admission a;
+  a.found = found_tokens(first.request, first.context);
+  a.is_filled = first.request.is_filled || first.is_swapped;
+  a.own = a.is_filled ? 0 : own_tokens_left(first, a.found);
+  const std::int64_t uncached = a.is_filled ? 0 : first.context - a.found - a.own;
+  a.is_within_budget = engine.chunks_prompts || uncached <= budget;
+  a.blocks = blocks_for(first.context + 1) - a.found / engine.block_tokens;
+  return a;
+}
+
+/// Whether the first that waits cannot begin as long as nobody goes: pages only get fewer.
+bool Worker::keeps_waiting(std::int64_t budget) const {
+  const std::optional<Admission> a = first_waiting(budget);
+  if (!a) return true;
+  // What is to come falls with every token.
+  if (price_.engine().admission == EngineAdmission::Estimated) return false;
+  // Whoever came after the step was scheduled may begin in the next.
+  const Request& first = waiting_.front().request;
+  if (price_.engine().overlaps_host && first.arrival > decided_) return false;
+  return !a->is_within_budget || !may_begin(a->blocks, first);
+}
+
 /// Takes the first that waits if it may begin.
 bool Worker::admit(std::int64_t budget) {
-  if (waiting_.empty() || active_ >= limits_.sequences) return false;
+  const std::optional<Admission> a = first_waiting(budget);
+  if (!a) return false;
   Sequence& first = waiting_.front();
   const EngineProfile& engine = price_.engine();
   if (engine.overlaps_host && active_ > 0 && first.request.arrival > decided_) return false;
-  const std::int64_t found = found_tokens(first.request, first.context);
-  const bool is_filled = first.request.is_filled || first.is_swapped;
-  const std::int64_t own = is_filled ? 0 : own_tokens_left(first, found);
-  const std::int64_t uncached = is_filled ? 0 : first.context - found - own;
-  if (!engine.chunks_prompts && uncached > budget) return false;
-  const std::int64_t blocks = blocks_for(first.context + 1) - found / engine.block_tokens;
-  if (active_ == 0 && blocks > limits_.cache_blocks - used_blocks_ && drop_prefix())
+  if (!a->is_within_budget) return false;
+  if (active_ == 0 && a->blocks > limits_.cache_blocks - used_blocks_ && drop_prefix())
     return admit(budget);
-  if (!may_begin(blocks, first.request)) return false;
+  if (!may_begin(a->blocks, first.request)) return false;
 
   Slot slot = 0;
   if (free_slots_.empty()) {
@@ -173,26 +196,26 @@ bool Worker::admit(std::int64_t budget) {
   Sequence& s = sequences_[slot];
   s = first;
   waiting_.pop_front();
-  s.shared = found;
-  s.filled = is_filled ? s.context : found + own;
-  totals_.computed_again -= static_cast<double>(own);
+  s.shared = a->found;
+  s.filled = a->is_filled ? s.context : a->found + a->own;
+  totals_.computed_again -= static_cast<double>(a->own);
   s.left_behind = 0;
-  s.blocks = blocks;
-  s.uses_prefix = found > 0;
-  if (found > 0) {
+  s.blocks = a->blocks;
+  s.uses_prefix = a->found > 0;
+  if (a->found > 0) {
     Prefix& prefix = prefixes_[s.request.prefix];
     ++prefix.users;
     prefix.last_use = admissions_;
   }
   if (s.is_swapped) {
     swapped_blocks_ -= blocks_for(s.context);
-    swap_seconds_ += static_cast<double>(s.context - found) * limits_.swap_seconds_per_token;
+    swap_seconds_ += static_cast<double>(s.context - a->found) * limits_.swap_seconds_per_token;
   }
   s.admitted = ++admissions_;
   s.decodes = false;
   if (!s.request.start) s.request.start = now_;
-  used_blocks_ += blocks;
-  given_out_ += blocks;
+  used_blocks_ += a->blocks;
+  given_out_ += a->blocks;
   reserved_ += blocks_for(s.request.input + s.request.output);
   ++active_;
   by_age_.emplace_back(s.admitted, slot);
@@ -341,7 +364,7 @@ void Worker::fill(StepBatch& batch, std::int64_t budget, std::vector<Slot>& ende
   filling_ = std::move(still);
 }
 
-bool Worker::step() {
+bool Worker::step(Microseconds until) {
   if (!has_work()) return false;
   const EngineProfile& engine = price_.engine();
   StepBatch batch;
@@ -380,11 +403,11 @@ bool Worker::step() {
   if (batch.prompt_tokens == 0 && batch.decodes == 0 && filled.empty()) return false;
   const StepTime time = price_.price(batch);
   finish_step(batch, time, advance, filled);
+  step_over(batch, time, until);
   return true;
 }
 
-void Worker::finish_step(const StepBatch& batch, const StepTime& time, std::int64_t advance,
-                         const std::vector<Slot>& filled) {
+double Worker::seconds_of(const StepBatch& batch, const StepTime& time) const {
   double seconds = time.seconds;
   if (batch.decodes > 0) seconds += static_cast<double>(limits_.drafted) * limits_.draft_seconds;
   if (limits_.prompt_factor != limits_.token_factor || limits_.token_factor != 1) {
@@ -394,7 +417,99 @@ void Worker::finish_step(const StepBatch& batch, const StepTime& time, std::int6
     seconds *= std::exp(share * std::log(limits_.prompt_factor) +
                         (1 - share) * std::log(limits_.token_factor));
   }
-  seconds += std::exchange(swap_seconds_, 0);
+  return seconds;
+}
+
+/// The steps that follow `batch`, which took `first`, as long as they decode the same sequences and
+/// none of them ends, is given way to or joined. Between the two prices a step's time is linear;
+/// each is rounded to the clock as if it had a price of its own.
+void Worker::step_over(const StepBatch& batch, const StepTime& first, Microseconds until) {
+  if (limits_.prices_every_step || limits_.drafted > 0 || batch.decodes == 0 ||
+      batch.prompt_tokens > 0 || batch.words != batch.decodes || active_ != batch.decodes ||
+      decoding_ != batch.decodes || now_ >= until)
+    return;
+  const auto growth = static_cast<double>(batch.decodes);  // of the keys, with a step
+  if (static_cast<double>(keys_at_zero_ + counter_ * decoding_) != batch.keys + growth) return;
+  const double room = first.linear_until - batch.keys;
+  std::int64_t most = std::min(ends_.top().first - counter_ - 1,
+                               static_cast<std::int64_t>(std::max(0.0, room / growth)));
+  const double to_us = 1e6 * limits_.time_factor;
+  const double began = seconds_of(batch, first) * to_us;
+  if (static_cast<double>(until - now_) < began * static_cast<double>(most))
+    most = static_cast<std::int64_t>(static_cast<double>(until - now_) / began) + 1;
+  const bool mixed = price_.engine().batching == EngineBatching::Mixed;
+  if (most < 2 || !keeps_waiting(limits_.tokens_per_step - (mixed ? decoding_ : 0))) return;
+
+  StepBatch last_batch = batch;
+  StepTime last;
+  for (;; most /= 2) {
+    if (most < 2) return;
+    last_batch.keys = batch.keys + growth * static_cast<double>(most);
+    last = price_.price(last_batch);
+    if (last.is_host_bound == first.is_host_bound) break;
+  }
+  const auto span = static_cast<double>(most);
+  const double ended = seconds_of(last_batch, last) * to_us;
+  const auto block = static_cast<std::int64_t>(phases_.size());
+  std::int64_t phase = (block - counter_ % block) % block;
+  const double variance = price_.covariance(first, first),
+               covariance = price_.covariance(first, last),
+               last_variance = price_.covariance(last, last);
+  std::int64_t steps = 0, sum = 0, row = 0, row_us = 0;
+  double sd_us = 0, blocks_us = 0;
+  const auto give_row = [&] {
+    if (row > 0) on_gap_(static_cast<double>(row_us), growth, static_cast<std::uint64_t>(row));
+  };
+  while (steps < most && now_ < until) {
+    const std::int64_t needed = phases_[static_cast<std::size_t>(phase)];
+    if (used_blocks_ + needed > limits_.cache_blocks) break;
+    used_blocks_ += needed;
+    given_out_ += needed;
+    phase = phase == 0 ? block - 1 : phase - 1;
+    ++steps;
+    const double part = static_cast<double>(steps) / span, rest = 1 - part;
+    const std::int64_t us = std::max<std::int64_t>(1, std::llround(began + part * (ended - began)));
+    if (us != row_us) {
+      give_row();
+      row_us = us;
+      row = 0;
+    }
+    ++row;
+    sum += us;
+    sd_us += static_cast<double>(us) *
+             std::sqrt(rest * rest * variance + 2 * part * rest * covariance +
+                       part * part * last_variance) /
+             (rest * first.seconds + part * last.seconds);
+    blocks_us += static_cast<double>(us) * static_cast<double>(used_blocks_);
+    decided_ = now_;
+    now_ += us;
+  }
+  if (steps == 0) return;
+  give_row();
+  const auto us = static_cast<double>(sum), count = static_cast<double>(steps);
+  const double share = (count + 1) / (2 * span);  // of `last` in the mean of the steps
+  const auto total = [&](double at_first, double at_last) {
+    return count * (at_first + share * (at_last - at_first));
+  };
+  totals_.in_system_us += us * static_cast<double>(load());
+  totals_.steps += static_cast<std::uint64_t>(steps);
+  totals_.busy_us += us;
+  totals_.host_us += 1e6 * total(std::max(0.0, first.seconds - first.gpu_seconds),
+                                 std::max(0.0, last.seconds - last.gpu_seconds));
+  totals_.joules += total(first.parts.joules, last.parts.joules);
+  totals_.sd_us += sd_us;
+  totals_.guessed_us += 1e6 * total(first.parts.guessed, last.parts.guessed);
+  totals_.parts.add(first.parts, count * (1 - share));
+  totals_.parts.add(last.parts, count * share);
+  totals_.most_blocks = std::max(totals_.most_blocks, used_blocks_);
+  totals_.blocks_us += blocks_us;
+  counter_ += steps;
+  to_come_ -= steps * decoding_;
+}
+
+void Worker::finish_step(const StepBatch& batch, const StepTime& time, std::int64_t advance,
+                         const std::vector<Slot>& filled) {
+  const double seconds = seconds_of(batch, time) + std::exchange(swap_seconds_, 0);
   const Microseconds took =
       seconds > 0 ? std::max<Microseconds>(1, std::llround(seconds * 1e6 * limits_.time_factor))
                   : 0;
@@ -413,7 +528,7 @@ void Worker::finish_step(const StepBatch& batch, const StepTime& time, std::int6
   totals_.blocks_us += us * static_cast<double>(used_blocks_);
   if (batch.decodes > 0 && advance > 0) {
     // Of a draft's tokens one comes at the step's end, the others with it.
-    on_gap_(us / static_cast<double>(advance), static_cast<double>(batch.decodes * advance));
+    on_gap_(us / static_cast<double>(advance), static_cast<double>(batch.decodes * advance), 1);
     counter_ += advance;
     to_come_ -= advance * decoding_;
     while (!ends_.empty() && ends_.top().first <= counter_) {

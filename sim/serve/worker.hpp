@@ -2,7 +2,9 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <map>
+#include <optional>
 #include <queue>
 #include <vector>
 
@@ -26,6 +28,7 @@ struct WorkerLimits {
   /// computing it again; 0: computes again, as does whoever finds no room there.
   std::int64_t swap_blocks = 0;
   double swap_seconds_per_token = 0;  ///< of a sequence's cache, one way
+  bool prices_every_step = false;     ///< also those that stretches of decode step over
 };
 
 /// What a worker did.
@@ -43,13 +46,15 @@ struct WorkerTotals {
   double blocks_us = 0;          ///< in use, integrated over busy time
 };
 
-/// Time between two tokens of a sequence, and how many sequences saw it.
-using OnGap = std::function<void(double us, double count)>;
+/// Time between two tokens of a sequence, how many sequences saw it, and how often in a row.
+using OnGap = std::function<void(double us, double count, std::uint64_t times)>;
 using OnDone = std::function<void(const Request&)>;
 
 /// One batch of an engine, step by step, on a clock of microseconds. A step that only decodes costs
 /// the same whatever the batch: sums are kept, and requests wait in a heap by the token count at
-/// which they end. Whoever gave its pages back to an engine that finds prefixes finds its own, as
+/// which they end. Of steps that only decode the same sequences, one after the other, the last is
+/// priced, and those between are as linear as the prices' table: same clock and pages as step by
+/// step. Whoever gave its pages back to an engine that finds prefixes finds its own, as
 /// far as nobody has written over them: pages are given out in the order in which they came free,
 /// those of one sequence from its end. Where the host runs ahead, a step is scheduled when the one
 /// before it begins: who comes later waits for the next.
@@ -61,8 +66,10 @@ class Worker {
   void add(const Request& request);
   /// Runs steps that begin before `until`.
   void advance(Microseconds until);
-  /// Runs one step; false: nothing to do before an arrival.
-  bool step();
+  /// Runs one step, and of those that follow it the ones that begin before `until` and only decode
+  /// the same sequences, up to the one in which a sequence ends; false: nothing to do before an
+  /// arrival.
+  bool step(Microseconds until = std::numeric_limits<Microseconds>::max());
 
   [[nodiscard]] Microseconds now() const { return now_; }
   [[nodiscard]] bool has_work() const { return !waiting_.empty() || active_ > 0; }
@@ -105,7 +112,15 @@ class Worker {
   [[nodiscard]] std::int64_t found_tokens(const Request& request, std::int64_t context) const;
   [[nodiscard]] std::int64_t own_tokens_left(const Sequence& sequence, std::int64_t shared) const;
   [[nodiscard]] std::int64_t phase_of(std::int64_t tokens) const;
+  /// What the first that waits would take.
+  struct Admission {
+    std::int64_t found = 0, own = 0, blocks = 0;  ///< tokens, tokens, pages
+    bool is_filled = false;
+    bool is_within_budget = true;  ///< of the step
+  };
+  [[nodiscard]] std::optional<Admission> first_waiting(std::int64_t budget) const;
   bool admit(std::int64_t budget);
+  [[nodiscard]] bool keeps_waiting(std::int64_t budget) const;
   bool may_begin(std::int64_t blocks, const Request& request) const;
   void fill(StepBatch& batch, std::int64_t budget, std::vector<Slot>& ended);
   bool grow(std::int64_t tokens);
@@ -115,6 +130,8 @@ class Worker {
   bool drop_prefix();
   bool take_over_prefix();
   void keep_prefix(const Sequence& sequence);
+  [[nodiscard]] double seconds_of(const StepBatch& batch, const StepTime& time) const;
+  void step_over(const StepBatch& batch, const StepTime& first, Microseconds until);
   void finish_step(const StepBatch& batch, const StepTime& time, std::int64_t advance,
                    const std::vector<Slot>& filled);
 

@@ -79,6 +79,77 @@ TEST_CASE("of the steps of a batch, each percentile is at least the one below it
   }
 }
 
+/// Every figure of two runs of the same requests.
+void check_same(const RunResult& a, const RunResult& b) {
+  const auto near = [](double value) { return doctest::Approx(value).epsilon(1e-9).scale(1e-9); };
+  CHECK(a.requests == b.requests);
+  CHECK(a.totals.steps == b.totals.steps);
+  CHECK(a.totals.preemptions == b.totals.preemptions);
+  CHECK(a.totals.swapped == b.totals.swapped);
+  CHECK(a.totals.most_blocks == b.totals.most_blocks);
+  CHECK(a.span_s == b.span_s);
+  CHECK(a.totals.busy_us == b.totals.busy_us);
+  CHECK(a.totals.blocks_us == near(b.totals.blocks_us));
+  CHECK(a.totals.in_system_us == near(b.totals.in_system_us));
+  CHECK(a.totals.joules == near(b.totals.joules));
+  CHECK(a.totals.host_us == near(b.totals.host_us));
+  CHECK(a.totals.sd_us == near(b.totals.sd_us));
+  for (std::size_t i = 0; i < kStepParts; ++i) {
+    CAPTURE(i);
+    CHECK(a.totals.parts.seconds[i] == near(b.totals.parts.seconds[i]));
+    CHECK(a.totals.parts.uncertainty[i] == near(b.totals.parts.uncertainty[i]));
+  }
+  for (const auto& [x, y] : {std::pair{&a.ttft_ms, &b.ttft_ms}, std::pair{&a.tpot_ms, &b.tpot_ms},
+                             std::pair{&a.itl_ms, &b.itl_ms}, std::pair{&a.e2e_ms, &b.e2e_ms}}) {
+    CHECK(x->weight() == y->weight());
+    CHECK(x->mean() == near(y->mean()));
+    for (const double q : {0.1, 0.5, 0.9, 0.99}) CHECK(x->quantile(q) == y->quantile(q));
+  }
+}
+
+TEST_CASE("stepping over decode gives what pricing every step gives, to the microsecond") {
+  Random random(20);
+  for (const char* engine : {"vllm_v1", "vllm_v0", "sglang", "tensorrt_llm", "ideal"}) {
+    SmallServer server(engine);
+    for (int load_number = 0; load_number < 6; ++load_number) {
+      const auto between = [&](double low, double high) {
+        return low * std::pow(high / low, random.uniform());
+      };
+      LoadOptions load = SmallServer::load(between(0.2, 40), 150);
+      load.lengths.input = std::llround(between(20, 3000));
+      load.lengths.output = std::llround(between(2, 3000));
+      load.seed = random.next() % 1000 + 1;
+      Pool pool =
+          server.pool(std::llround(between(500, 20'000)), 2048, std::llround(between(2, 256)));
+      pool.limits.token_factor = between(0.5, 2);
+      pool.limits.time_factor = between(0.8, 1.25);
+      pool.limits.swap_blocks = load_number % 2 == 0 ? 0 : 1000;
+      pool.limits.swap_seconds_per_token = 1e-6;
+      pool.workers = 1 + static_cast<std::uint32_t>(load_number % 3);
+      RunOptions options;
+      const bool is_closed = load_number % 2 == 1;
+      if (is_closed) options.concurrency = static_cast<std::uint64_t>(between(1, 64));
+      CAPTURE(engine);
+      CAPTURE(load_number);
+      const auto result = [&] {
+        return run(pool, is_closed ? *make_closed_load(load) : *make_load(load), options);
+      };
+      const RunResult over = result();
+      pool.limits.prices_every_step = true;
+      check_same(over, result());
+    }
+  }
+}
+
+TEST_CASE("a long answer's steps are not priced one by one") {
+  SmallServer server;
+  LoadOptions load = SmallServer::load(1, 1, 100, 40'000);
+  load.lengths.least_share = 1;
+  const RunResult r = run_load(server.pool(10'000), load);
+  CHECK(r.totals.steps == 40'000);
+  CHECK(server.price->priced() < 1000);
+}
+
 TEST_CASE("more load never lowers the 99th percentile") {
   // The same requests, their gaps shrunk: what comes sooner finds no fewer before it.
   for (const char* engine : {"vllm_v1", "sglang"}) {
