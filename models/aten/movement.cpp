@@ -158,6 +158,13 @@ bool shuffle(Call& call) {
   return true;
 }
 
+/// Windows of an image, each a column: a kernel that writes all of them (ATen/native/im2col.h).
+bool windows(Call& call) {
+  if (call.find_tensor("self") == kNoTensor) return false;
+  call.append(0, OpKind::Gather, "im2col", {call.whole(call.x())});
+  return true;
+}
+
 /// Memory for a tensor: nothing is done.
 bool allocated(Call& call) {
   if (!call.has_result(0)) return false;
@@ -191,6 +198,7 @@ bool copy(Call& call) {
 }
 
 constexpr Row kMovementRows[] = {
+    {"aten.im2col", windows},
     {"aten.cat", concat},
     {"aten.concat", concat},
     {"aten.stack", stack},

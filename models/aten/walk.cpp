@@ -416,6 +416,15 @@ Shape Call::result_shape(std::size_t i) const {
       largest = index;
   }
   if (!largest) return run.resized(result);
+  // What follows from weights and constants is as large at any sizes, unless it is repeated so
+  // often as the code says.
+  const bool has_sizes = find("size") != nullptr || find("repeats") != nullptr;
+  const std::vector<TensorIndex> read = all_tensors();
+  if (!has_sizes && std::all_of(read.begin(), read.end(), [this](TensorIndex index) {
+        return shape(index) == own(index).shape;
+      })) {
+    return result;
+  }
   const Shape followed = onnx::follow_input(result, own(*largest).shape, shape(*largest),
                                             run.own_batch(), run.batch());
   if (!checked_element_count(followed)) {

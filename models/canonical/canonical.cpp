@@ -20,6 +20,7 @@ NetworkGraph canonicalize(const NetworkGraph& graph, const CanonicalOptions& opt
                           std::vector<Rewrite>& rewrites) {
   canonical::Draft draft(graph);
   if (!options.is_traced) {
+    canonical::restore_parts(draft, rewrites);
     canonical::restore_norms(draft, rewrites);
     canonical::restore_broadcasts(draft, rewrites);
   }

@@ -1,4 +1,6 @@
 #pragma once
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,10 @@ struct Rewrite {
 };
 /// Adds to the line of the same rule, or a new one.
 void count_rewrite(std::vector<Rewrite>& lines, std::string_view rule, int ops);
+
+/// Note of a Slice that takes what lies from `start` on in one dimension, for the rule that puts
+/// the parts of a tensor together again.
+[[nodiscard]] std::string part_note(std::size_t axis, std::int64_t start);
 
 struct CanonicalOptions {
   AttentionKernels attention = AttentionKernels::Steps;  ///< how the framework runs attention

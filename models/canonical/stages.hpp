@@ -7,6 +7,8 @@
 /// The stages of canonicalize, in the order in which they run. Each leaves a settled draft.
 namespace tracecast::canonical {
 
+/// Slices that take a tensor into parts are one Split; parts in another order, a Roll, one copy.
+void restore_parts(Draft& draft, std::vector<Rewrite>& rewrites);
 /// Norms and softmax written out in elementary ops, by formulas.
 void restore_norms(Draft& draft, std::vector<Rewrite>& rewrites);
 /// softmax(q k^T scale + masks) v becomes one Attention op where the framework has a kernel for it.

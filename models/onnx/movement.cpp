@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "models/canonical/canonical.hpp"
 #include "models/onnx/call.hpp"
 #include "models/onnx/fold.hpp"
 #include "models/onnx/reader.hpp"
@@ -158,11 +159,16 @@ bool slice(const Call& call) {
   const Value* own = call.reference_input(0);
   const Value* own_result = call.reference_output(0);
   Shape shape = from;
+  std::string note;
   for (std::size_t i = 0; i < starts->size(); ++i) {
     const std::size_t axis =
         call.axis(axes ? (*axes)[i] : static_cast<std::int64_t>(i), from.size());
     const std::int64_t step = steps ? (*steps)[i] : 1;
     if (step == 0) throw InputError("slice", "step 0", "a step other than 0");
+    if (starts->size() == 1 && step == 1) {
+      const std::int64_t start = (*starts)[i] + ((*starts)[i] < 0 ? from[axis] : 0);
+      note = part_note(axis, std::max<std::int64_t>(start, 0));
+    }
     // What took all of a dimension takes all of it at other sizes too, whatever its end was written
     // as.
     const bool took_all = has_changed(own, from) && own_result &&
@@ -173,7 +179,11 @@ bool slice(const Call& call) {
   if (shape == from && !call.input(0).is_constant()) {
     call.pass_through();
   } else {
-    call.set(0, call.build().slice(call.name(), call.tensor(0), std::move(shape)));
+    call.set(0, call.build().append({.name = call.name(),
+                                     .kind = OpKind::Slice,
+                                     .inputs = {call.tensor(0)},
+                                     .note = std::move(note)},
+                                    std::move(shape)));
   }
   return true;
 }

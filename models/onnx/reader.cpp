@@ -247,11 +247,12 @@ class Slimmer {
         fail(start, "a number cut off", "a complete ONNX file");
       }
       const bool is_element = kept == Message::Payload;
-      const bool stays = kept == Message::Plain || (is_element && ++single_elements <= kMostValues);
-      if (stays) put_varint(out, tag);
+      const bool is_copied =
+          kept == Message::Plain || (is_element && ++single_elements <= kMostValues);
+      if (is_copied) put_varint(out, tag);
       if (wire_type == 0) {
-        if (stays) put_varint(out, value);
-      } else if (stays) {
+        if (is_copied) put_varint(out, value);
+      } else if (is_copied) {
         source_.append_to(out, size);
       } else {
         source_.skip(size);

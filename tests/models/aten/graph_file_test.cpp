@@ -119,6 +119,17 @@ TEST_CASE(
   CHECK(attentions("", {}) == 0);
 }
 
+TEST_CASE("what follows from weights alone keeps its sizes at another batch") {
+  // Two heads at batch 2: a dimension of the table of positions is no batch.
+  const std::string text =
+      "tracecast graph 1\nmode infer\nparameter %t f32[2,9]\nbuffer %i i64[16]\n"
+      "input %x f32[2,2,4,4]\n%1 f32[2,16] = aten.index.Tensor(self=%t, indices=[none, %i])\n"
+      "%2 f32[1,2,4,4] = aten.view.default(self=%1, size=[1, 2, 4, 4])\n"
+      "%3 f32[2,2,4,4] = aten.add.Tensor(self=%x, other=%2)\noutput %3\n";
+  const NetworkGraph graph = read(text, {.batch = 64}).graph;
+  CHECK(to_string(graph.tensor(graph.outputs.at(0)).shape) == "64x2x4x4");
+}
+
 TEST_CASE("a file that would take much memory is refused") {
   std::string calls = kHead, values = kHead + "%1 f32[4,32] = aten.x(a=[";
   for (int i = 0; i < 400'001; ++i) calls += "_ = a()\n";

@@ -244,6 +244,49 @@ TEST_CASE("moves are views; a kernel that wants elements side by side has them c
   }
 }
 
+TEST_CASE("slices that take a tensor into parts are one split, and a roll where they are joined") {
+  struct Row {
+    const char* what;
+    std::vector<std::int64_t> starts, sizes;  ///< along dimension 1, which has 12
+    bool joined;
+    OpKind kind;  ///< of the one op that there is
+  };
+  const Row rows[] = {
+      {"chunk", {0, 4, 8}, {4, 4, 4}, false, OpKind::Split},
+      {"in another order", {8, 0, 4}, {4, 4, 4}, false, OpKind::Split},
+      {"roll", {5, 0}, {7, 5}, true, OpKind::Concat},
+      {"a gap", {0, 8}, {4, 4}, false, OpKind::Slice},
+      {"an overlap", {0, 4}, {6, 8}, false, OpKind::Slice},
+      {"one part", {0}, {12}, false, OpKind::Slice},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.what);
+    GraphBuilder b("parts", 2);
+    const TensorId x = b.activation("made", b.input("x", {2, 12, 3}), "relu");
+    std::vector<TensorId> parts;
+    for (std::size_t i = 0; i < row.starts.size(); ++i) {
+      parts.push_back(b.append({.name = "part" + std::to_string(i),
+                                .kind = OpKind::Slice,
+                                .inputs = {x},
+                                .note = part_note(1, row.starts[i])},
+                               {2, row.sizes[i], 3}));
+    }
+    if (row.joined) parts = {b.concat("joined", parts, 1)};
+    for (TensorId& part : parts) part = b.activation("read", part, "relu");
+    b.graph().outputs = parts;
+    std::vector<Rewrite> rewrites;
+    const NetworkGraph graph = canonicalize(std::move(b).take(), {}, rewrites);
+    const bool is_alike = row.kind == OpKind::Slice;
+    CHECK(count(graph, row.kind) == (is_alike ? row.starts.size() : 1));
+    CHECK(count(graph, OpKind::Slice) == (is_alike ? row.starts.size() : 0));
+    REQUIRE(graph.outputs.size() == parts.size());
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      CHECK(graph.tensor(graph.outputs[i]).shape[1] == (row.joined ? 12 : row.sizes[i]));
+    }
+    CHECK_NOTHROW((void)make_training_graph(graph, {}));
+  }
+}
+
 TEST_CASE("of a trace attention alone is restored, and the copies that its GEMMs needed go") {
   for (const bool fuses : {true, false}) {
     CAPTURE(fuses);
