@@ -339,10 +339,13 @@ class Lowering {
     lowered.candidates = lowering::convolution_candidates(
         shape, pass, context_.formats, shape.channels_last ? ImageLayout::Nhwc : image_layout(),
         gpu_.architecture(), context_.framework.convolutions.cudnn_version);
-    // Tables of offsets are made when the engine is built.
+    // Tables of offsets and spectra of filters are made when the engine is built.
     if (engine) {
-      for (Candidate& candidate : lowered.candidates)
-        std::erase_if(candidate.kernels, [](const Kernel& k) { return k.name == "offsets"; });
+      for (Candidate& candidate : lowered.candidates) {
+        std::erase_if(candidate.kernels, [](const Kernel& k) {
+          return k.name == "offsets" || k.name == "filter_tf" || k.name == "flip_filter";
+        });
+      }
     }
     if (context_.framework.convolutions.avoids_tiled_fft && pass != Pass::BackwardData) {
       std::erase_if(lowered.candidates,

@@ -359,6 +359,8 @@ Roofs estimate_convolution(const Kernel& kernel, const ConvWork& work, const Sus
     t.tiles = TileSet::Convolution;
     t.blocks_per_sm = kPointwiseBlocks;
   }
+  if (kernel.is_chained && kernel.pass == Pass::Forward && t.tiles == TileSet::Convolution)
+    t.tiles = TileSet::EngineConvolution;
   const bool is_compiled = !weights && (kernel.algorithm == Algorithm::ImplicitGemm ||
                                         kernel.algorithm == Algorithm::ExplicitGemm);
   const double issue = is_compiled ? p.compiled_issue : best_issue_cycles(gpu, profile);

@@ -25,6 +25,12 @@ constexpr std::array<GemmTile, 1> kVectorTile = {{{4, 8}}};
 /// least; the first is the default (thop/fp4Gemm.cpp, getDefaultGemmConfig).
 constexpr std::array<GemmTile, 3> kFoursTiles = {{{128, 256}, {128, 128}, {128, 64}}};
 
+/// Pixels by channels of convolutions before Ampere. Source: names of tactics in TensorRT's logs
+/// for T4 and Xavier: {volta_h884cudnn,turing_h1688cudnn}_{256x128,256x64,128x128}_ldg8,
+/// sm7x_xmma_fprop_implicit_gemm_..._tilesize128x64x32.
+constexpr std::array<GemmTile, 4> kEarlyConvolutionTiles = {
+    {{256, 128}, {256, 64}, {128, 128}, {128, 64}}};
+
 /// A tile that a span may point to.
 template <int kM, int kN>
 constexpr std::array<GemmTile, 1> kOnly = {{{.m = kM, .n = kN}}};
@@ -130,6 +136,7 @@ std::span<const GemmTile> engine_tiles(const TensorGemm& gemm, MmaKind kind,
   if (!gemm.engine && gemm.is_untuned && is_scaled_fp8(gemm.format) && kind == MmaKind::WarpGroup) {
     return kOnly<128, 128>;
   }
+  if (gemm.image > 0 && kind == MmaKind::Warp) return kEarlyConvolutionTiles;
   if (!gemm.engine || kind == MmaKind::Warp) return {};
   const bool is_weight_only =
       gemm.format == GemmFormat::Int8Weights || gemm.format == GemmFormat::Int4Weights;

@@ -393,7 +393,9 @@ GemmEstimate TensorGemmMachine::estimate(const TensorGemm& gemm) const {
             again,  fixed,  std::min(1.0, per_sm),
             tile.m, tile.n, static_cast<int>(slices)};
   };
-  const double most_slices = own_kernels || (is_given && !gemm.engine)
+  // Engines' convolutions slice k among a block's warps, not among blocks: none of their names
+  // says split_k.
+  const double most_slices = own_kernels || gemm.image > 0 || (is_given && !gemm.engine)
                                  ? 1
                                  : std::min(is_weight_only ? kMostWeightOnlySlices : k,
                                             std::max(1.0, std::floor(k / kShortestSlice)));

@@ -17,6 +17,7 @@ constexpr double kRegistersPerThread = 128;
 
 struct Tile {
   int n, m, threads;
+  int parts = 1;  ///< of k, among as many groups of so many threads
 };
 // Tiles of cuBLAS's sgemm kernels, from the kernel names in recorded runs (COST_MODEL.md 2.1).
 constexpr std::array<Tile, 8> kCudaCoreTiles = {{{128, 128, 256},
@@ -47,9 +48,12 @@ constexpr std::array<int, 9> kSplits = {2, 3, 4, 8, 16, 32, 64, 128, 256};
 // (maxwell_sgemm_64x64_tn, _32x128_tn, _128x32_tn).
 constexpr std::array<Tile, 3> kCublasLtTiles = {{{64, 64, 64}, {32, 128, 256}, {128, 32, 256}}};
 
-// Tiles of cuDNN's convolution kernels (maxwell_scudnn_128x..., volta_scudnn_128x...).
-constexpr std::array<Tile, 3> kConvolutionTiles = {
-    {{128, 128, 256}, {64, 128, 128}, {32, 128, 64}}};
+// Tiles of cuDNN's convolution kernels (maxwell_scudnn_128x..., volta_scudnn_128x...), and those
+// that TensorRT tries beside them (volta_scudnn_128x64_sliced1x2_ldg4_relu_exp_small_nhwc_tn_v1,
+// ..._128x32_sliced1x4_...: NVIDIA/TensorRT, issue 1090).
+constexpr std::array<Tile, 5> kConvolutionTiles = {
+    {{128, 128, 256}, {64, 128, 128}, {32, 128, 64}, {64, 128, 128, 2}, {32, 128, 64, 4}}};
+constexpr std::size_t kWholeConvolutionTiles = 3;
 
 /// Blocks per SM beyond which slices of k gain nothing.
 constexpr double kUsefulBlocks = 4;
@@ -66,6 +70,8 @@ constexpr double kMostVectors = 8;
 std::span<const Tile> tiles_of(TileSet set, Architecture architecture) {
   switch (set) {
     case TileSet::Convolution:
+      return std::span(kConvolutionTiles).first(kWholeConvolutionTiles);
+    case TileSet::EngineConvolution:
       return kConvolutionTiles;
     case TileSet::Spectra:
       return kSpectraTiles;
@@ -167,10 +173,12 @@ TileEstimate estimate_tiles(const TileProblem& problem, const SustainedGpu& mach
         1.0 + overhead * std::max(reference / tile.n + reference / tile.m - 1.0, 0.0);
     const double walks = page_walks(problem, gpu.architecture) / machine.clock.in_si();
     const double rate = cut == 1 ? best_rate / shape : rates.at(problem.efficiency / shape);
-    const double busy = problem.depth_per_step * waves * (2.0 * tile.n * tile.m / rate + walks);
-    const double resident = std::max(1.0, registers / (kRegistersPerThread * tile.threads));
+    const double busy =
+        tile.parts * problem.depth_per_step * waves * (2.0 * tile.n * tile.m / rate + walks);
+    const double resident =
+        std::max(1.0, registers / (kRegistersPerThread * tile.threads * tile.parts));
     const double waiting = step_latency * std::max(per_sm / resident, 1.0);
-    const double steps = std::ceil(problem.k / (split * problem.depth_per_step));
+    const double steps = std::ceil(problem.k / (split * problem.depth_per_step * tile.parts));
     const double step = std::max(busy, waiting);
     const double prologue =
         counts_steps ? prologue_steps * std::max(busy / cut, waiting)

@@ -9,11 +9,13 @@ namespace tracecast::cost {
 
 /// Which tiles the library offers for a problem.
 enum class TileSet {
-  Gemm,         ///< everything cuBLAS has; the fastest is taken
-  Batched,      ///< the family's one tile for batched GEMMs
-  CublasLt,     ///< what it picks before Volta
-  Convolution,  ///< 128 pixels by 128, 64 or 32 channels, however small the grid
-  Spectra,      ///< of complex numbers
+  Gemm,               ///< everything cuBLAS has; the fastest is taken
+  Batched,            ///< the family's one tile for batched GEMMs
+  CublasLt,           ///< what it picks before Volta
+  Convolution,        ///< 128 pixels by 128, 64 or 32 channels, however small the grid
+  EngineConvolution,  ///< the same, and blocks whose warps divide k among them where a tile is
+                      ///< narrow
+  Spectra,            ///< of complex numbers
   TensorCore,
   SmallTensorCore,  ///< the same and some of 32 rows or columns: cuDNN's since version 8
 };
@@ -80,6 +82,8 @@ struct TileEstimate {
 ///   (arithmetic/SMs * efficiency) + walks / clock)
 ///           (overhead of Kepler's library: gemm.small_thread_tile_overhead; walks: what long rows
 ///           cost Pascal, notes/0003)
+/// Blocks whose warps divide k in `parts` take as many steps at once: ks / parts steps of parts
+/// busy.
 ///   wait  = (step_base_cycles + step_latencies * latency of the generation) / clock *
 ///   max(tiles/SMs / resident, 1),  resident = registers / (128 threads) compute = ks * max(busy,
 ///   wait) + prologue prologue = prologue_steps * max(busy, wait)   (matrix library, tensor cores:

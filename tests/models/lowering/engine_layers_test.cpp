@@ -44,6 +44,27 @@ NetworkGraph bert() { return build_network("bert_base", {.batch = 8, .seq_len = 
 }  // namespace
 
 TEST_SUITE("models/lowering/engine_layers") {
+  TEST_CASE("an engine's convolutions transform filters and tabulate offsets when it is built") {
+    const NetworkGraph graph = build_network("resnet18", {.batch = 1});
+    for (const PrecisionMode precision : {PrecisionMode::Fp32, PrecisionMode::Fp16}) {
+      const LoweredStep step =
+          lower(graph, find_framework("tensorrt"), test::volta(), {.precision = precision});
+      int spectra = 0;
+      for (const LoweredOp& op : step.ops) {
+        for (const Candidate& candidate : op.candidates) {
+          for (const Kernel& kernel : candidate.kernels) {
+            CAPTURE(kernel.name);
+            CHECK(kernel.name != "offsets");
+            CHECK(kernel.name != "filter_tf");
+            CHECK(kernel.name != "flip_filter");
+            if (kernel.name == "data_tf") ++spectra;
+          }
+        }
+      }
+      CHECK(spectra > 0);
+    }
+  }
+
   TEST_CASE("a layer of BERT is seven kernels: attention in one, one GEMM of three, two norms") {
     for (const PrecisionMode precision : {PrecisionMode::Fp16, PrecisionMode::Int8}) {
       const auto kernels = kernels_of(bert(), test::ampere(), precision, "layer.3.");

@@ -246,6 +246,23 @@ TEST_CASE("cuDNN 8.0 fills up the columns of groups on Turing") {
   CHECK(us(volta, 32, 8.0) == us(volta, 32, 7.6));
 }
 
+TEST_CASE("an engine's blocks of few channels divide k where the grid leaves SMs alone") {
+  // A step of a block alone waits 400 cycles.
+  CostProfile profile = simple_profile();
+  profile = with_parameter(std::move(profile), "gemm.step_base_cycles", 400);
+  const auto us = [&](std::int64_t images, bool is_engine, Algorithm algorithm) {
+    Kernel kernel = convolution(same_size(images, 2048, 7, 128, 1), algorithm);
+    kernel.is_chained = is_engine;
+    return compute_us(kernel, simple_gpu(), profile);
+  };
+  constexpr Algorithm kPrecomputed = Algorithm::ImplicitPrecomputedGemm;
+  const double library = us(1, false, kPrecomputed), engine = us(1, true, kPrecomputed);
+  CHECK(engine < 0.6 * library);
+  CHECK(engine > 0.2 * library);
+  // Four groups of warps take a quarter of the steps; nothing is gained where SMs are full.
+  CHECK(us(512, true, kPrecomputed) == us(512, false, kPrecomputed));
+}
+
 TEST_CASE("a depthwise output costs the loads of its filter's taps") {
   // 10 images of 100 channels of 10x10 outputs, 9 taps: 900 thousand taps at 0.5 cycles on 10 SMs
   // of 1 GHz = 45 us. A stride of 2 loads twice as many transactions for each.

@@ -282,6 +282,27 @@ TEST_CASE("weight-only GEMMs take tiles of 128 tokens at most, and slices that k
   CHECK(estimate(16, 128, 65 * 64).split_k == 1);
 }
 
+TEST_CASE("convolutions of engines take whole k, before Ampere in tiles of 128x64 and more") {
+  TensorGemm gemm;
+  gemm.format = GemmFormat::Half;
+  gemm.m = 49;
+  gemm.n = 64;
+  gemm.k = 65536;
+  GpuSpec gpu = ada_gpu();
+  const CostProfile profile = bare_engines();
+  const auto estimate = [&] { return TensorGemmMachine(gpu, gemm.format, profile).estimate(gemm); };
+  CHECK(estimate().split_k > 1);  // a matrix
+  const double matrix = estimate().duration.in_us();
+  gemm.image = 49.0 * 512 * 2;
+  CHECK(estimate().split_k == 1);
+  CHECK(estimate().duration.in_us() > 2 * matrix);
+  for (const GemmTile& tile : engine_tiles(gemm, MmaKind::Warp, 75)) {
+    CHECK(tile.m >= 128);
+    CHECK(tile.n >= 64);
+  }
+  CHECK(engine_tiles(gemm, MmaKind::AsyncWarp, 80).empty());
+}
+
 TEST_CASE("a block alone on its SM ends unhidden") {
   const GpuSpec gpu = ada_gpu();
   CostProfile profile = bare_engines();
