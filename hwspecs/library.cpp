@@ -18,8 +18,8 @@ namespace {
 /// Kinds of files of which there is one for each name.
 constexpr std::array<std::string_view, 5> kSingleKinds{"host", "sharing", "calls", "cost",
                                                        "efficiency"};
-constexpr std::array<std::string_view, 9> kSingles{
-    "host/default", "host/machines", "host/peer_access", "host/ranks",        "sharing/default",
+constexpr std::array<std::string_view, 10> kSingles{
+    "host/programs", "host/default", "host/machines", "host/peer_access", "host/ranks",        "sharing/default",
     "calls/cudnn",  "cost/default",  "cost/prior",       "efficiency/default"};
 
 }  // namespace
@@ -35,6 +35,8 @@ void SpecLibrary::State::add_single(const std::string& name, const FolderFile& f
   } else if (name == "host/peer_access") {
     (void)parse_peer_access(added.text, added.where, GpuSpec{});
     peer_access = added;
+  } else if (name == "host/programs") {
+    program_hosts = Single(added, parse_program_hosts);
   } else if (name == "host/ranks") {
     ranks = Single(added, parse_rank_variation);
   } else if (name == "sharing/default") {
@@ -105,6 +107,7 @@ void SpecLibrary::State::add_kind(const std::string& kind, const std::filesystem
   add_list("launcher", launchers);
   add_list("mlperf", mlperf);
   add_list("published", published);
+  add_list("recipe", recipes);
   add_list("release", releases);
   add_list("strategy", strategies);
   add_list("training_software", training_software);
@@ -207,6 +210,10 @@ std::span<const TrainingSoftware> SpecLibrary::training_software() const {
 std::vector<std::string> SpecLibrary::training_software_ids() const {
   return state_->training_software.ids();
 }
+std::span<const PrecisionRecipe> SpecLibrary::precision_recipes() const {
+  return state_->recipes.all();
+}
+const ProgramHosts& SpecLibrary::program_hosts() const { return state_->program_hosts.get(); }
 std::span<const StrategyProfile> SpecLibrary::strategies() const {
   return state_->strategies.all();
 }

@@ -36,6 +36,8 @@ struct EngineProfile;
 struct LauncherProfile;
 struct LibraryCalls;
 struct MlperfRound;
+struct PrecisionRecipe;
+struct ProgramHosts;
 struct PublishedSource;
 struct ReleaseHistory;
 
@@ -117,6 +119,15 @@ class SpecLibrary {
   [[nodiscard]] std::span<const TrainingSoftware> training_software() const;
   [[nodiscard]] std::vector<std::string> training_software_ids() const;
   [[nodiscard]] const TrainingSoftware& find_training_software(std::string_view id) const;
+
+  [[nodiscard]] std::span<const PrecisionRecipe> precision_recipes() const;
+  /// Null: no such recipe.
+  [[nodiscard]] const PrecisionRecipe* find_precision_recipe_or_null(std::string_view id) const;
+  /// The one with the longest word that occurs in `description`; nullptr: none does.
+  [[nodiscard]] const PrecisionRecipe* find_precision_recipe_in(
+      std::string_view description) const;
+  /// What training programs add to a step on the host, learned across those that are known.
+  [[nodiscard]] const ProgramHosts& program_hosts() const;
 
   // Many GPUs.
   [[nodiscard]] std::span<const StrategyProfile> strategies() const;

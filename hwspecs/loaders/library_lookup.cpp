@@ -168,6 +168,9 @@ SoftwareDefaults SpecLibrary::defaults_of(const FrameworkProfile& framework,
       framework.warp_group_attention.has_value() && !holds(&FrameworkProfile::warp_group_attention);
   defaults.chooses_image_layout =
       framework.chooses_image_layout.has_value() && holds(&FrameworkProfile::chooses_image_layout);
+  for (const ComposedOp& op : framework.composed_ops) {
+    if (!op.fused.holds(words.version, words.date, gpu)) defaults.composed.push_back(op.kernels);
+  }
   for (const FusedSince& fused : framework.fused_since) {
     if (!fused.since.holds(words.version, words.date, gpu)) {
       defaults.stepwise_attention.push_back(fused.family);
@@ -202,6 +205,14 @@ const ReleaseHistory& SpecLibrary::find_releases(std::string_view id) const {
 
 const TrainingSoftware& SpecLibrary::find_training_software(std::string_view id) const {
   return must_find(state_->training_software, id, "--software");
+}
+
+const PrecisionRecipe* SpecLibrary::find_precision_recipe_or_null(std::string_view id) const {
+  return find_by_id(state_->recipes, id);
+}
+
+const PrecisionRecipe* SpecLibrary::find_precision_recipe_in(std::string_view description) const {
+  return find_by_word(precision_recipes(), description).profile;
 }
 
 // ---- Many GPUs ----

@@ -13,7 +13,9 @@
 #include "hwspecs/software/launcher.hpp"
 #include "hwspecs/software/library_calls.hpp"
 #include "hwspecs/software/mlperf_round.hpp"
+#include "hwspecs/software/precision_recipe.hpp"
 #include "hwspecs/software/profile_list.hpp"
+#include "hwspecs/software/program_hosts.hpp"
 #include "hwspecs/software/published_source.hpp"
 #include "hwspecs/software/release_history.hpp"
 #include "sim/base/embedded.hpp"
@@ -27,6 +29,7 @@ std::span<const EmbeddedFile> default_machines();
 std::span<const EmbeddedFile> gpu_sharing_rules();
 std::span<const EmbeddedFile> library_call_files();
 std::span<const EmbeddedFile> peer_access_rules();
+std::span<const EmbeddedFile> program_host_files();
 std::span<const EmbeddedFile> rank_variations();
 }  // namespace embedded
 
@@ -85,6 +88,7 @@ struct SpecLibrary::State {
   ProfileList<JobSpec> jobs = ProfileList<JobSpec>::embedded();
   ProfileList<LauncherProfile> launchers = ProfileList<LauncherProfile>::embedded();
   ProfileList<MlperfRound> mlperf = ProfileList<MlperfRound>::embedded();
+  ProfileList<PrecisionRecipe> recipes = ProfileList<PrecisionRecipe>::embedded();
   ProfileList<PublishedSource> published = ProfileList<PublishedSource>::embedded();
   ProfileList<ReleaseHistory> releases = ProfileList<ReleaseHistory>::embedded();
   ProfileList<StrategyProfile> strategies = ProfileList<StrategyProfile>::embedded();
@@ -96,6 +100,7 @@ struct SpecLibrary::State {
   Single<LibraryCalls> calls{single(embedded::library_call_files()), parse_library_calls};
   Single<CollectiveEfficiency> efficiency{single(embedded::collective_efficiencies()),
                                           parse_collective_efficiency};
+  Single<ProgramHosts> program_hosts{single(embedded::program_host_files()), parse_program_hosts};
   Single<RankVariation> ranks{single(embedded::rank_variations()), parse_rank_variation};
   Single<std::vector<GpuSharing>> sharing{single(embedded::gpu_sharing_rules()), parse_gpu_sharing};
   std::optional<Single<CostProfile>> cost;  ///< nothing: the binary's

@@ -29,6 +29,8 @@ struct NetworkCode {
   std::optional<AttentionKernels> grouped_attention{};
   /// The network runs in 16 bits, and what its code casts to 32 is cast.
   bool casts_as_written = false;
+  /// A compiler runs it: what its code writes out in steps that pass over the same elements is one.
+  bool is_compiled = false;
   /// Families (model_type of a config.json) whose code does not call the framework's kernel yet
   /// (FusedSince).
   std::vector<std::string> stepwise{};

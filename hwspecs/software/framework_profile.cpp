@@ -275,6 +275,12 @@ void read_values(const proto::FrameworkProfile& message, std::string_view where,
   p.memory.pool_fraction = read.number(TRACECAST_FIELD(pool_fraction), 0, 1);
   p.memory.pool_least_reserve = mib(read.number(TRACECAST_FIELD(pool_least_reserve_mib), 0, 1e5));
   p.memory.context = mib(read.number(TRACECAST_FIELD(context_memory_mib), 0, 1e5));
+  if (message.has_update_temporaries()) {
+    p.memory.update_temporaries = read.number(TRACECAST_FIELD(update_temporaries), 0, 100);
+  }
+  if (message.has_memory_log_sd()) {
+    p.memory.log_sd = read.number(TRACECAST_FIELD(memory_log_sd), 0.001, 1);
+  }
 }
 
 #undef TRACECAST_FIELD
@@ -299,6 +305,7 @@ void read_compiler(const proto::FrameworkProfile::Compiler& message, std::string
   c.longest_kept_row = read.count(TRACECAST_FIELD(longest_kept_row), 0, 100000);
   c.draws_in_kernels = read.flag(TRACECAST_FIELD(draws_in_kernels));
   c.moves_in_loops = read.flag(TRACECAST_FIELD(moves_in_loops));
+  if (message.has_pads_gemms()) c.pads_gemms = read.flag(TRACECAST_FIELD(pads_gemms));
 #undef TRACECAST_FIELD
   if (!message.has_image_layout()) return;
   const auto& layout = message.image_layout();
@@ -430,6 +437,15 @@ void read_eras_and_names(const proto::FrameworkProfile& message, std::string_vie
        p.warp_group_attention);
   take("chooses_image_layout", message.has_chooses_image_layout(), message.chooses_image_layout(),
        p.chooses_image_layout);
+  for (const auto& op : message.composed_op()) {
+    if (op.op().empty() || op.forward() < 1 || op.backward() < 1) {
+      throw InputError(where, fmt::format("composed_op \"{}\"", op.op()),
+                       "an op with the number of its kernels, forward and backward");
+    }
+    p.composed_ops.push_back({{op.op(), op.forward(), op.backward(), op.needs_all_gradients()},
+                              read_since(op.fused(), where)});
+    check_source("composed_op", op.source());
+  }
   for (const auto& fused : message.fused_since()) {
     if (fused.family().empty()) {
       throw InputError(where, "fused_since without family", "a model_type such as \"gpt2\"");

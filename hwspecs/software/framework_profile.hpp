@@ -8,6 +8,8 @@
 #include "hwspecs/gpu_spec.hpp"
 #include "hwspecs/loaders/spec_text.hpp"
 #include "hwspecs/software/attention_kernels.hpp"
+#include "hwspecs/software/precision_recipe.hpp"
+#include "hwspecs/software/program_hosts.hpp"
 #include "hwspecs/software/software_version.hpp"
 #include "sim/base/units.hpp"
 
@@ -96,8 +98,10 @@ struct GraphCompiler {
   /// Elements of a row that such a kernel keeps in registers, and so reads once. 0: none.
   int longest_kept_row = 0;
   bool draws_in_kernels = false;  ///< random numbers of dropout come about where they are used
-  bool moves_in_loops = false;    ///< transposes are loops like any other
-  int most_operands = 64;         ///< tensors that one fused kernel reads and writes
+  /// GEMMs of 16 bits whose sizes do not fit the tensor cores' loads run with padded operands.
+  bool pads_gemms = false;
+  bool moves_in_loops = false;  ///< transposes are loops like any other
+  int most_operands = 64;       ///< tensors that one fused kernel reads and writes
   /// Host, per weight, buffer and optimizer state: handed over before the compiled code starts.
   Seconds argument{};
   std::optional<ImageLayoutRule> image_layout{};  ///< nothing: as the framework lays them
@@ -136,6 +140,21 @@ struct FrameworkEra {
 
 /// From when on the code that a family of networks is written in calls the framework's own
 /// attention.
+/// An op that a framework's own code, or what its users ran in it, made of elementary ones: full
+/// passes over its tensor, each a kernel and an op of the host.
+struct ComposedKernels {
+  std::string op;   ///< "layer_norm", the function of an activation, or the name of an optimizer
+  int forward = 1;  ///< of an optimizer: of the whole rule
+  int backward = 1;
+  bool needs_all = false;  ///< an optimizer's rule: begins when the last gradient is there
+  friend bool operator==(const ComposedKernels&, const ComposedKernels&) = default;
+};
+/// The same until a version has a kernel for it.
+struct ComposedOp {
+  ComposedKernels kernels;
+  SinceVersion fused;
+};
+
 struct FusedSince {
   std::string family;  ///< model_type of its config.json: "gpt2"
   SinceVersion since;
@@ -189,6 +208,9 @@ struct FrameworkHost {
   /// From the end of a kernel until the host, which waits for it, goes on.
   Seconds synchronization{};
   std::optional<HostPooling> pooling;  ///< nothing: all on the GPU
+  /// Of a training program whose loop is not described, in each step while the GPU waits; settled
+  /// by the job. Its median is in step_overhead.
+  AddedHost added;
 };
 
 /// How images are laid out, and which algorithms of the library a convolution may take.
@@ -288,6 +310,16 @@ struct FrameworkKernels {
   /// Attention in one kernel runs one that was written for Ampere's instructions (FlashAttention 1
   /// and 2); settled by the job (warp_group_attention).
   bool early_attention = false;
+  /// Of the profile's composed_ops those that the version has no kernel for; settled by the job. A
+  /// compiler makes its own kernels of them.
+  std::vector<ComposedKernels> composed;
+  /// Null: `op` has a kernel of its own.
+  [[nodiscard]] const ComposedKernels* composed_of(std::string_view op) const {
+    for (const ComposedKernels& one : composed) {
+      if (one.op == op) return &one;
+    }
+    return nullptr;
+  }
 
   friend bool operator==(const FrameworkKernels&, const FrameworkKernels&) = default;
 };
@@ -347,6 +379,8 @@ struct FrameworkPrecision {
   std::string int8_engine;       ///< id of the profile that runs int8 networks for this framework
   bool keeps_int8_sums = false;  ///< GEMMs of 8-bit integers write their 32-bit sums
   bool quantizes_ends = false;   ///< int8 takes the first convolution and the last layer, too
+  /// Of training in PrecisionMode::Fp8; settled by the job. Nothing: as plans without a recipe.
+  std::optional<GemmRecipe> recipe;
 
   friend bool operator==(const FrameworkPrecision&, const FrameworkPrecision&) = default;
 };
@@ -360,6 +394,11 @@ struct FrameworkMemory {
       0.0;  ///< share of free memory grabbed at start (TensorFlow); 0 = on demand
   Bytes pool_least_reserve{};  ///< of that, what stays free at least
   Bytes context{};  ///< what the framework loads beside the CUDA context: kernels of its libraries
+  /// Tensors of the weights' size, all weights at once, that an update with two states holds beside
+  /// weights, gradients and states.
+  double update_temporaries = 0;
+  /// Standard deviation of ln(needed / predicted) of the memory that a step needs.
+  double log_sd = 0.15;
 
   friend bool operator==(const FrameworkMemory&, const FrameworkMemory&) = default;
 };
@@ -405,6 +444,7 @@ struct FrameworkProfile {
   /// From when on a compiler decides the layout of images (GraphCompiler::image_layout); nothing:
   /// never.
   std::optional<SinceVersion> chooses_image_layout;
+  std::vector<ComposedOp> composed_ops;
   std::vector<FusedSince> fused_since;  ///< of other families: as FrameworkKernels::attention says
   std::vector<SpecSource> sources;      ///< documents, and measurements with host and date
   std::vector<SpecValue> values;  ///< every value with its source's key, in the order of the schema

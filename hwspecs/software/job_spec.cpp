@@ -26,6 +26,8 @@ void read_program(const JobMessage& m, SourcedReader& read, JobSpec& spec) {
   TRACECAST_TAKE(spec.framework, word, framework);
   TRACECAST_TAKE(spec.framework_version, word, framework_version);
   TRACECAST_TAKE(spec.optimizer, word, optimizer);
+  TRACECAST_TAKE(spec.precision, word, precision);
+  TRACECAST_TAKE(spec.host, word, host);
   TRACECAST_TAKE(spec.data, word, data);
   TRACECAST_TAKE(spec.pipeline, word, pipeline);
   TRACECAST_TAKE(spec.workers, count, workers, 0, 4096);

@@ -55,6 +55,8 @@ struct JobSpec {
   std::string network;  ///< of the zoo
   std::string framework, framework_version;
   std::string optimizer;
+  std::string precision;  ///< as `predict --precision`
+  std::string host;       ///< program of host/programs.textproto whose host time its loop has
   std::string data;      ///< as `predict --data`
   std::string pipeline;  ///< as `predict --pipeline`
   std::optional<int> workers;

@@ -21,6 +21,7 @@
 #include "hwspecs/software/job_spec.hpp"
 #include "hwspecs/software/launcher.hpp"
 #include "hwspecs/software/mlperf_round.hpp"
+#include "hwspecs/software/precision_recipe.hpp"
 #include "hwspecs/software/published_source.hpp"
 #include "hwspecs/software/release_history.hpp"
 #include "hwspecs/software/strategy_profile.hpp"
@@ -40,6 +41,7 @@ std::span<const EmbeddedFile> input_pipelines();
 std::span<const EmbeddedFile> job_specs();
 std::span<const EmbeddedFile> launchers();
 std::span<const EmbeddedFile> mlperf_rounds();
+std::span<const EmbeddedFile> precision_recipes();
 std::span<const EmbeddedFile> published_sources();
 std::span<const EmbeddedFile> release_histories();
 std::span<const EmbeddedFile> strategies();
@@ -72,6 +74,14 @@ struct Kind<TrainingSoftware> {
   static TrainingSoftware parse(std::string_view text, std::string_view where,
                                 const FindSpecText& find) {
     return parse_training_software(text, where, find);
+  }
+};
+template <>
+struct Kind<PrecisionRecipe> {
+  static constexpr auto files = embedded::precision_recipes;
+  static PrecisionRecipe parse(std::string_view text, std::string_view where,
+                               const FindSpecText& find) {
+    return parse_precision_recipe(text, where, find);
   }
 };
 template <>
@@ -369,6 +379,7 @@ template class ProfileList<InputPipelineProfile>;
 template class ProfileList<JobSpec>;
 template class ProfileList<LauncherProfile>;
 template class ProfileList<MlperfRound>;
+template class ProfileList<PrecisionRecipe>;
 template class ProfileList<PublishedSource>;
 template class ProfileList<ReleaseHistory>;
 template class ProfileList<StrategyProfile>;

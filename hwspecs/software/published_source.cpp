@@ -63,6 +63,7 @@ void for_each_fact(A& a, B& b, const Each& each) {
   each(a.seq_len, b.seq_len);
   each(a.cuda_graphs, b.cuda_graphs);
   each(a.power_limit_w, b.power_limit_w);
+  each(a.host, b.host);
   each(a.unpredicted, b.unpredicted);
   each(a.layout.heads, b.layout.heads);
   each(a.layout.vocabulary, b.layout.vocabulary);
@@ -163,6 +164,7 @@ PublishedProgram read_program(const SourceMessage::Program& p, std::string_view 
   TRACECAST_FACT(program, p, seq_len);
   TRACECAST_FACT(program, p, cuda_graphs);
   TRACECAST_FACT(program, p, power_limit_w);
+  TRACECAST_WORD(program, p, host);
   TRACECAST_WORD(program, p, unpredicted);
   program.layout = read_layout(p.layout());
   program.parallel_layout = read_layout(p.parallel_layout());

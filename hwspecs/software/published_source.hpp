@@ -85,6 +85,7 @@ struct PublishedProgram {
   std::optional<std::int64_t> seq_len;  ///< tokens of a sample, the same
   std::optional<bool> cuda_graphs;      ///< steps are captured and launched whole
   std::optional<double> power_limit_w;  ///< that the boards are held to
+  std::string host;                     ///< training program: as `predict --program`
   std::string unpredicted;              ///< why such rows are not predicted
   LayoutFacts layout;
   ParallelFacts parallel_layout;

@@ -3,6 +3,8 @@
 #include <string_view>
 #include <vector>
 
+#include "hwspecs/software/framework_profile.hpp"
+
 namespace tracecast {
 
 /// What tells one state of a framework from others, as people and tables write it.
@@ -27,6 +29,7 @@ struct SoftwareDefaults {
   bool states_cudnn = false;  ///< the version says it
   bool chooses_image_layout =
       false;  ///< the compiler lays images as GraphCompiler::image_layout says
+  std::vector<ComposedKernels> composed{};  ///< FrameworkKernels::composed
   std::vector<std::string>
       stepwise_attention{};  ///< families whose code is older than their FusedSince
 };

@@ -34,6 +34,8 @@ void read_communication(const StrategyMessage& message, SourcedReader& read, Str
   p.first_bucket = Bytes(kMiB * read.number(TRACECAST_FIELD(first_bucket_mib), 0, kMost));
   p.cycle = Seconds(1e-3 * read.number(TRACECAST_FIELD(cycle_ms), 0, 1e4));
   p.overlaps_backward = read.flag(TRACECAST_FIELD(overlaps_backward));
+  if (message.has_overlaps_accumulated())
+    p.overlaps_accumulated = read.flag(TRACECAST_FIELD(overlaps_accumulated));
   p.updates_as_they_come = read.flag(TRACECAST_FIELD(updates_as_they_come));
   p.overlaps_next_forward = read.flag(TRACECAST_FIELD(overlaps_next_forward));
   p.gradient_element = Bytes(read.number(TRACECAST_FIELD(gradient_bytes), 0, 8));

@@ -53,6 +53,8 @@ TensorId activate(const GraphParts& parts, const std::string& name, TensorId x) 
     case LanguageActivation::GeluTanh:
       return b.activation(name + ".gelu", x, "gelu");
     case LanguageActivation::GeluTanhInSteps:
+      // One loop over the elements, in which the steps are registers.
+      if (parts.is_compiled) return b.activation(name + ".gelu", x, "gelu");
       return zoo_builders::gelu_by_tanh(b, name + ".gelu", x, parts.constant);
     case LanguageActivation::Relu:
       return b.activation(name + ".relu", x, "relu");
@@ -264,7 +266,8 @@ NetworkGraph language_graph(const LanguageNetwork& network, const LanguageGraphS
                              .constant = zoo_builders::scalar(b, "constant"),
                              .attention = sizes.attention,
                              .grouped_attention = sizes.grouped_attention.value_or(sizes.attention),
-                             .casts_as_written = sizes.casts_as_written};
+                             .casts_as_written = sizes.casts_as_written,
+                             .is_compiled = sizes.is_compiled};
   language::add_tables(parts);
   if (network.embedding_norm) x = norm(parts, "embed_norm", x);
   if (network.layer_input_width > 0) parts.layer_inputs = language::layer_inputs(parts, ids, x);

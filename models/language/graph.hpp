@@ -14,6 +14,7 @@ struct LanguageGraphSizes {
   /// Of heads that share keys, without a mask; nothing: as `attention`.
   std::optional<AttentionKernels> grouped_attention{};
   bool casts_as_written = false;  ///< see NetworkCode
+  bool is_compiled = false;       ///< likewise
   bool training = false;
 };
 

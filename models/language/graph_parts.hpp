@@ -18,6 +18,7 @@ struct GraphParts {
   AttentionKernels attention = AttentionKernels::Steps;
   AttentionKernels grouped_attention = AttentionKernels::Steps;
   bool casts_as_written = false;
+  bool is_compiled = false;
   /// Cosine and sine by the channels that are turned.
   std::map<std::int64_t, std::pair<TensorId, TensorId>> rotary{};
   /// What hides later keys, by window and whether it is a block; 0: causal.

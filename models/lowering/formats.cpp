@@ -91,6 +91,16 @@ Formats choose_formats(PrecisionMode mode, const GpuTraits& gpu) {
   return formats;
 }
 
+Formats with_recipe(Formats formats, const GemmRecipe& recipe, const GpuTraits& gpu) {
+  if (!gpu.has(recipe.math, MathUnit::TensorCore)) return formats;
+  choose_math(formats, recipe.math, gpu);
+  formats.operands = recipe.math;
+  if (recipe.sums_by_blocks && !gpu.has(Precision::Fp4, MathUnit::TensorCore))
+    formats.gemm_weights = WeightFormat::Blocks;
+  formats.recipe = recipe;
+  return formats;
+}
+
 Bytes element_bytes(const Tensor& tensor, const Formats& formats) {
   if (tensor.is_integer) return Bytes(tensor.integer_bytes);
   switch (tensor.role) {

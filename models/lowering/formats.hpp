@@ -25,6 +25,7 @@ struct Formats {
   bool splits_attention = false;
   WeightFormat gemm_weights = WeightFormat::AsOperands;
   bool weights_are_ready = false;  ///< kept as GEMMs read them: made so before the first step
+  std::optional<GemmRecipe> recipe{};  ///< of training: how operands get into their format
 
   /// Weights are kept wider than they are used: a cast per weight and step, and one per weight
   /// gradient.
@@ -54,6 +55,11 @@ struct Formats {
 /// OpMultiplyAddFastF32). A mode that the GPU lacks altogether is replaced before
 /// (choose_precision).
 [[nodiscard]] Formats choose_formats(PrecisionMode mode, const GpuTraits& gpu);
+
+/// `formats` with GEMMs as a recipe of training has them, on a GPU that may lack its format: then
+/// they stay. Block sums off the tensor cores are for GPUs whose tensor cores do not scale blocks
+/// (before Blackwell, which has FP4).
+[[nodiscard]] Formats with_recipe(Formats formats, const GemmRecipe& recipe, const GpuTraits& gpu);
 
 /// Bytes of one element of a tensor under these formats.
 [[nodiscard]] Bytes element_bytes(const Tensor& tensor, const Formats& formats);

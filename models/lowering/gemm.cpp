@@ -12,6 +12,58 @@ Kernel operand_cast(const Context& context, Pass pass, double elements, double c
                        from, to * copies, elements);
 }
 
+/// The same as a recipe has it: passes for the greatest value, then kernels that share the copies
+/// between them, with a scale for each block.
+void add_operand_casts(const Context& context, Pass pass, double elements, double copies,
+                       const OperandRecipe& operand, std::vector<Kernel>& kernels) {
+  const Bytes from = element_size(context.formats.storage) * elements;
+  for (double done = 0; done < operand.greatest_passes; ++done) {
+    kernels.push_back(stream_kernel("operand_greatest", KernelClass::Reduction, pass,
+                                    context.formats.storage, from, Bytes(4), elements));
+  }
+  const double scales = context.formats.recipe->scale_bytes * elements * copies;
+  for (double done = 0; done < operand.cast_passes; ++done) {
+    Kernel kernel = operand_cast(context, pass, elements, copies / operand.cast_passes);
+    kernel.written += Bytes(scales / operand.cast_passes);
+    kernels.push_back(std::move(kernel));
+  }
+}
+
+/// Sizes of a GEMM as a compiler pads them: multiples of 8 where arithmetic bounds it.
+MatMulAttributes padded(const Context& context, MatMulAttributes a) {
+  const auto& compiler = context.framework.compiler;
+  const Formats& f = context.formats;
+  if (!compiler || !compiler->pads_gemms || f.unit != MathUnit::TensorCore ||
+      element_size(f.operands) != Bytes(2)) {
+    return a;
+  }
+  constexpr std::int64_t kMultiple = 8;
+  constexpr double kBound = 100;  // FLOP a byte: half the balance of V100 to H100, 70 to 150
+  const double m = static_cast<double>(a.m), n = static_cast<double>(a.n),
+               k = static_cast<double>(a.k);
+  const double intensity = 2 * m * n * k / (2 * (m * k + k * n + m * n));
+  if (intensity < kBound) return a;
+  for (std::int64_t* size : {&a.m, &a.n, &a.k})
+    *size = (*size + kMultiple - 1) / kMultiple * kMultiple;
+  return a;
+}
+
+/// Copies of the operands whose sizes grew.
+void add_pads(const Context& context, Pass pass, const MatMulAttributes& was,
+              const MatMulAttributes& is, std::vector<Kernel>& kernels) {
+  const auto add = [&](std::int64_t rows, std::int64_t columns, std::int64_t padded_rows,
+                       std::int64_t padded_columns) {
+    if (rows == padded_rows && columns == padded_columns) return;
+    const double from = static_cast<double>(was.batch * rows * columns);
+    const double to = static_cast<double>(was.batch * padded_rows * padded_columns);
+    const Bytes e = element_size(context.formats.storage);
+    kernels.push_back(stream_kernel("pad", KernelClass::Copy, pass, context.formats.storage,
+                                    e * from, e * to, to));
+  };
+  add(was.m, was.k, is.m, is.k);
+  add(was.k, was.n, is.k, is.n);
+}
+
 /// Half GEMMs off the tensor cores: frameworks ask cublasGemmEx for 32-bit sums, which multiplies
 /// in fp32 (PyTorch ATen/cuda/CUDABlas.cpp, TensorFlow stream_executor/cuda/cuda_blas.cc); only
 /// cublasHgemm, which they do not call, computes in half.
@@ -79,24 +131,38 @@ std::vector<Kernel> lower_gemm(const Context& context, const Op& op) {
     const double copies = context.is_training ? 2 : 1;
     const double batches = static_cast<double>(a.batch);
     const bool is_frozen = reads_frozen_weight(context, op);
-    if (op.pass == Pass::Forward && !context.formats.weights_are_ready && !is_frozen)
-      kernels.push_back(operand_cast(context, op.pass, batches * n * k, copies));
+    const auto& recipe = context.formats.recipe;
+    if (op.pass == Pass::Forward && !context.formats.weights_are_ready && !is_frozen) {
+      if (recipe) {
+        add_operand_casts(context, op.pass, batches * n * k, copies, recipe->weight, kernels);
+      } else {
+        kernels.push_back(operand_cast(context, op.pass, batches * n * k, copies));
+      }
+    }
     if (op.pass == Pass::BackwardData && is_frozen) {
       const Bytes weight = element_size(context.formats.math) * (n * k);
       kernels.push_back(stream_kernel("weight_transpose", KernelClass::Elementwise, op.pass,
                                       context.formats.math, weight, weight, n * k));
     }
-    if (op.pass != Pass::BackwardWeights)
-      kernels.push_back(operand_cast(context, op.pass, batches * m * k, copies));
+    if (op.pass != Pass::BackwardWeights) {
+      if (recipe) {
+        add_operand_casts(context, op.pass, batches * m * k, copies,
+                          op.pass == Pass::Forward ? recipe->input : recipe->gradient, kernels);
+      } else {
+        kernels.push_back(operand_cast(context, op.pass, batches * m * k, copies));
+      }
+    }
   }
   if (casts && op.pass == Pass::Forward) kernels.push_back(weight_cast(context, op.pass, n * k));
+  const MatMulAttributes runs = padded(context, a);
+  add_pads(context, op.pass, a, runs, kernels);
   kernels.push_back(matrix_kernel(
       "gemm", a.batch > 1 ? KernelClass::BatchedGemm : KernelClass::Gemm, op.pass,
       gemm_formats(context.formats),
       {.batch = a.batch,
-       .m = a.m,
-       .n = a.n,
-       .k = a.k,
+       .m = runs.m,
+       .n = runs.n,
+       .k = runs.k,
        .transpose_a = a.transpose_a,
        .transpose_b = a.transpose_b,
        .weights = context.formats.gemm_weights,
@@ -142,6 +208,10 @@ std::vector<Kernel> lower_attention(const Context& context, const Op& op) {
   kernel.data = context.formats.storage;
   const bool splits = context.formats.splits_attention;
   kernel.math = splits ? Precision::Tf32 : gemm_formats(context.formats).math;
+  // 8 bits: no recipe has attention in four. The plan of 8-bit floats leaves it wide.
+  const auto& recipe = context.framework.precision.recipe;
+  if (recipe && recipe->low_precision_attention && context.is_training && !splits)
+    kernel.math = Precision::Fp8;
   kernel.unit = splits ? MathUnit::TensorCore : context.formats.unit;
   const AttentionWork work{.shape = a,
                            .gemms = is_forward ? 2 : 5,

@@ -40,6 +40,17 @@ inline Kernel reduction_kernel(std::string_view name, KernelClass kernel_class, 
   return kernel;
 }
 
+/// An op made of elementary ones (ComposedKernels): so many passes over its tensor, each of which
+/// reads one and a half tensors on average and writes one.
+inline std::vector<Kernel> composed_passes(KernelClass kernel_class, Pass pass, Precision data,
+                                           double elements, int passes) {
+  constexpr double kReads = 1.5;
+  const Bytes once = element_size(data) * elements;
+  return std::vector<Kernel>(
+      static_cast<std::size_t>(passes),
+      stream_kernel("composed", kernel_class, pass, data, once * kReads, once, elements));
+}
+
 /// A GEMM on the unit that `formats` chose: reads `formats.operands`, writes `formats.storage`;
 /// compulsory bytes are A, B, C.
 inline Kernel matrix_kernel(std::string_view name, KernelClass kernel_class, Pass pass,

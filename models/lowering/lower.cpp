@@ -568,6 +568,23 @@ std::vector<Bytes> element_sizes(const NetworkGraph& graph, const FrameworkProfi
   return sizes;
 }
 
+namespace {
+
+/// Ops that the host sees in place of one that the framework composes; 1 of others.
+double elementary_ops(const Op& op, const FrameworkProfile& framework) {
+  if (framework.compiler || framework.kernels.composed.empty()) return 1;
+  std::string_view name;
+  if (op.kind == OpKind::LayerNorm) name = "layer_norm";
+  if (const auto* a = std::get_if<ElementwiseAttributes>(&op.attributes)) name = a->name;
+  if (const auto* rule = std::get_if<OptimizerAttributes>(&op.attributes)) name = rule->name;
+  const ComposedKernels* composed = name.empty() ? nullptr : framework.kernels.composed_of(name);
+  if (composed == nullptr) return 1;
+  return op.pass == Pass::Forward || op.pass == Pass::Update ? composed->forward
+                                                             : composed->backward;
+}
+
+}  // namespace
+
 Seconds dispatch_time(const Op& op, const FrameworkProfile& framework, bool is_training,
                       bool spares_library) {
   Seconds time = framework.host.dispatch_per_backward_op;
@@ -576,6 +593,7 @@ Seconds dispatch_time(const Op& op, const FrameworkProfile& framework, bool is_t
   // Without an optimizer a gradient is kept by a node of the backward pass.
   const auto* rule = std::get_if<OptimizerAttributes>(&op.attributes);
   if (rule != nullptr && rule->name == "none") time = framework.host.dispatch_per_backward_op;
+  if (const double more = elementary_ops(op, framework) - 1; more > 0) return time * (1 + more);
   Seconds call = spares_library ? Seconds() : framework.host.dispatch_per_library_call;
   if (is_training && op.pass == Pass::Forward) call += framework.host.autograd_per_library_call;
   switch (op.kind) {

@@ -197,6 +197,11 @@ std::vector<Kernel> lower_normalization(const Context& context, const Op& op) {
     }
     return kernels;
   }
+  if (op.kind == OpKind::LayerNorm && !context.framework.compiler) {
+    if (const auto* composed = context.framework.kernels.composed_of("layer_norm"))
+      return composed_passes(kernel_class, op.pass, formats.storage, elements,
+                             is_forward ? composed->forward : composed->backward);
+  }
   const Passes passes = passes_of(op.kind);
   const bool is_batch_norm = op.kind == OpKind::BatchNorm;
   const ReductionWork work =

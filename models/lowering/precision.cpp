@@ -93,4 +93,13 @@ PrecisionChoice choose_precision(PrecisionMode asked, bool trains, const GpuTrai
   return {.mode = asked};
 }
 
+PrecisionChoice choose_recipe(Precision math, const GpuTraits& gpu) {
+  PrecisionChoice choice = choose_precision(PrecisionMode::Fp8, true, gpu);
+  if (math == Precision::Fp4 && choice.fallback.empty() &&
+      !gpu.has(Precision::Fp4, MathUnit::TensorCore)) {
+    choice.fallback = "FP4 needs Blackwell: GEMMs in FP8 with delayed scaling instead";
+  }
+  return choice;
+}
+
 }  // namespace tracecast

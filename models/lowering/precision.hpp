@@ -26,4 +26,9 @@ struct PrecisionChoice {
 [[nodiscard]] PrecisionChoice choose_precision(PrecisionMode asked, bool trains,
                                                const GpuTraits& gpu);
 
+/// What a recipe of GEMMs in `math` (8 or 4 bits) runs as: mode Fp8, which keeps tensors in 16 bits
+/// and takes the recipe's GEMMs, or what `choose_precision` makes of Fp8 without such tensor cores.
+/// Without 4-bit tensor cores (before Blackwell) its fallback says that GEMMs run in 8 bits.
+[[nodiscard]] PrecisionChoice choose_recipe(Precision math, const GpuTraits& gpu);
+
 }  // namespace tracecast

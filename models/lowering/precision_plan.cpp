@@ -284,6 +284,9 @@ PrecisionPlan plan_precision(const NetworkGraph& graph, const FrameworkProfile& 
     case PrecisionMode::Int8Weights:
     case PrecisionMode::Int4Weights:
       plan.wide = choose_formats(PrecisionMode::Bf16, gpu);
+      if (framework.precision.recipe) {
+        plan.low_precision = with_recipe(plan.low_precision, *framework.precision.recipe, gpu);
+      }
       planner.plan_eight_bit_float();
       break;
     case PrecisionMode::Int8: {

@@ -320,6 +320,13 @@ std::vector<Kernel> lower_streaming(const Context& context, const Op& op) {
           context.framework.kernels.composed_gradients) {
         return lower_power_gradient(context, op);
       }
+      if (const auto* composed = context.framework.compiler
+                                     ? nullptr
+                                     : context.framework.kernels.composed_of(name_of(op))) {
+        return composed_passes(KernelClass::Elementwise, op.pass, context.formats.storage,
+                               context.output_elements(op),
+                               op.pass == Pass::Forward ? composed->forward : composed->backward);
+      }
       return {pass_through(context, op, op.pass == Pass::Forward ? "activation" : "activation_grad",
                            KernelClass::Elementwise, operations_of(name_of(op)))};
     case OpKind::Binary: {

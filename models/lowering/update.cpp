@@ -64,6 +64,13 @@ constexpr std::array<Term, 3> kAssignedRmsProp{
 constexpr std::array<Term, 3> kAssignedAdadelta{
     {{"accumulate", 2, 1, 4}, {"update", 4, 1, 12}, {"accumulate_step", 3, 1, 14}}};
 
+constexpr std::array<Term, 6> kAdafactor{{{"square", 1, 1, 2},
+                                          {"row_mean", 1, 0, 1},
+                                          {"column_mean", 1, 0, 1},
+                                          {"direction", 1, 1, 3},
+                                          {"norm", 1, 0, 2},
+                                          {"step", 2, 1, 2}}};
+
 std::span<const Term> assigned_terms(std::string_view name) {
   if (name == "momentum") return kAssignedMomentum;
   if (name == "adam") return kAssignedAdam;
@@ -94,9 +101,22 @@ void append_rule(const OptimizerAttributes& a, const FrameworkProfile& framework
       break;
   }
   const double states = a.states;
+  if (const auto* composed = framework.compiler ? nullptr : framework.kernels.composed_of(a.name)) {
+    // What a script computes with the framework's elementary ops, and assigns.
+    terms.insert(terms.end(), static_cast<std::size_t>(composed->forward), {"composed", 1.5, 1, 1});
+    return;
+  }
   if (a.name == "lamb" && !framework.optimizer.assigns_terms) {
     // A norm is known when all of its tensor was read: fused or not, these are passes of their own.
     terms.insert(terms.end(), kLamb.begin(), kLamb.end());
+  } else if (a.name == "adam8bit") {
+    // One kernel a tensor, both moments in bytes. Source: bitsandbytes, csrc/kernels.cu,
+    // kOptimizerStatic8bit2StateBlockwise.
+    terms.push_back({"update", 2.5, 1.5, 24});
+  } else if (a.name == "adafactor") {
+    // Source: transformers, optimization.py, Adafactor.step: squares, their means by row and by
+    // column, the direction, its norm, the step.
+    terms.insert(terms.end(), kAdafactor.begin(), kAdafactor.end());
   } else if (framework.optimizer.fused) {
     terms.push_back({"update", 2 + states, 1 + states, 4 + 6 * states});
   } else if (framework.optimizer.assigns_terms) {

@@ -29,6 +29,7 @@ struct BuildOptions {
   std::optional<AttentionKernels> grouped_attention{};
   /// The network runs in 16 bits; what its code casts to 32 is (NetworkCode).
   bool casts_as_written = false;
+  bool is_compiled = false;             ///< NetworkCode::is_compiled
   std::vector<std::string> stepwise{};  ///< NetworkCode::stepwise, of networks that files describe
   bool as_written = false;              ///< of exported files: op by op, nothing put back together
   bool channels_last = false;           ///< of exported files: the job lays images so

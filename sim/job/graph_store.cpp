@@ -32,9 +32,9 @@ std::string key_of(std::string_view network, const BuildOptions& options,
   KeyText key;
   key.add(network);
   TRACECAST_ADD_MEMBERS(key, options, batch, image_size, seq_len, training, classes, fan_out,
-                        attention, grouped_attention, casts_as_written, stepwise, as_written,
-                        channels_last);
-  TRACECAST_ADD_MEMBERS(key, adapters, rank, targets);
+                        attention, grouped_attention, casts_as_written, is_compiled, stepwise,
+                        as_written, channels_last);
+  TRACECAST_ADD_MEMBERS(key, adapters, rank, targets, base);
   return std::move(key).text();
 }
 
@@ -48,6 +48,7 @@ BuildOptions options_of(const Job& job, bool training, const NetworkCode& code) 
           .attention = code.attention,
           .grouped_attention = code.grouped_attention,
           .casts_as_written = code.casts_as_written,
+          .is_compiled = code.is_compiled,
           .stepwise = code.stepwise,
           .as_written = job.as_written,
           .channels_last = job.software.channels_last.value_or(false)};

@@ -25,6 +25,14 @@ struct Software {
   /// How attention runs: "fused" (one kernel), "composed" (steps); empty or "auto": as the
   /// framework does and the network's own code did in that version.
   std::string attention{};
+  /// Training program whose loop is not described: what it adds on the host in each step is learned
+  /// from runs of it (hwspecs/host/programs.textproto) or, where there are none, a guess. Empty: a
+  /// bare loop.
+  std::string program{};
+  /// Host time of a kernel's launch and all that comes with it, us, read off a recorded step; 0:
+  /// none was. `host_waits`: the recorded host waits for the GPU in each step.
+  double host_us_per_launch = 0;
+  bool host_waits = false;
 };
 
 /// A batch that nobody stated: as many samples as a network's file fixes, else 1 (usual_batch of
@@ -49,6 +57,8 @@ struct Job {
   std::string recompute = "none";
   std::int64_t lora_rank = 0;      ///< of low-rank adapters, which alone are trained; 0: none
   std::string lora_targets{};      ///< "attention" or "linear"; empty: attention
+  std::string base_precision{};    ///< of weights under adapters: "int8", "nf4", "nf4_double";
+                                   ///< empty or "same": the network's
   std::int64_t accumulate = 1;     ///< micro-batches of `batch` samples per update
   std::string data = "synthetic";  ///< "memory", "real", or a data set's id
   std::string pipeline{};          ///< that loads it; empty: the framework's
@@ -77,6 +87,11 @@ struct Place {
   std::string host_cpu{};  ///< "ID" or "NxID" instead of a machine; empty: that of the GPU's years
   std::string disk{};      ///< that every sample is read from; empty: the page cache
   std::optional<std::int64_t> cpu_threads{};  ///< of the host that the job may use
+  std::optional<double> cpu_quota{};  ///< CPUs' worth of time that its container may use; nothing:
+                                      ///< no limit
+  std::string nic{};    ///< "LINK" that the machine's NICs have, "LINK:COUNT" of each node; empty:
+                        ///< as the machine has
+  bool no_p2p = false;  ///< no GPU reaches another's memory, by PCIe or NVLink
   BoardSettings board{};
 };
 

@@ -8,12 +8,13 @@ namespace tracecast {
 /// Of files it holds the path, not what is in them.
 inline void add_members(KeyText& key, const Software& software) {
   TRACECAST_ADD_MEMBERS(key, software, framework, version, date, xla, cuda_graphs, cudnn_benchmark,
-                        channels_last, attention);
+                        channels_last, attention, program, host_us_per_launch,
+                        host_waits);
 }
 
 inline void add_members(KeyText& key, const Job& job) {
   TRACECAST_ADD_MEMBERS(key, job, network, batch, phase, precision, software, optimizer, recompute,
-                        lora_rank, lora_targets, accumulate, data, pipeline, workers, epoch_samples,
+                        lora_rank, lora_targets, base_precision, accumulate, data, pipeline, workers, epoch_samples,
                         image_size, seq_len, classes, fan_out, as_written);
 }
 
@@ -23,7 +24,7 @@ inline void add_members(KeyText& key, const BoardSettings& board) {
 
 inline void add_members(KeyText& key, const Place& place) {
   TRACECAST_ADD_MEMBERS(key, place, gpu, machine, gpus, nodes, cluster, host_cpu, disk, cpu_threads,
-                        board);
+                        cpu_quota, nic, no_p2p, board);
 }
 
 }  // namespace tracecast

@@ -20,6 +20,9 @@ namespace {
 /// Standard deviation of ln(measured / predicted) of what is communicated. Guess: link efficiencies
 /// and software of other machines.
 constexpr double kCommunicationLogSd = 0.3;
+/// The same of each doubling of the nodes, independent of the others. Guess: every level of
+/// switches has its own sharing and latency, which no table names.
+constexpr double kHopLogSd = 0.15;
 
 /// The job on another GPU.
 ResolvedJob on_gpu(const ResolvedJob& job, const std::string& gpu, const Hardware& hardware) {
@@ -59,15 +62,21 @@ NodeInput load_for_node(const InputRequest& input, std::uint32_t ranks, Replicas
   const bool each = replicas == Replicas::Processes && input.pipeline.default_workers > 0;
   if (each) node.loaders = node.ranks;
   const double own = std::max(1, node.stages.workers), workers = own * node.loaders;
-  // Share of the time in which a rank's dispatch thread works.
-  const double dispatching = one_gpu.timeline.host_busy / one_gpu.timeline.step_time;
-  node.speed = input.host.speed(workers + node.ranks * dispatching);
   node.core_time = node.stages.prepare * node.ranks;
-  node.stages.prepare = node.core_time * (own / (workers * node.speed));
-  node.stages.pin =
-      node.stages.pin * ((replicas == Replicas::Processes ? 1.0 : node.ranks) / node.speed);
+  const Seconds pin = node.stages.pin * (replicas == Replicas::Processes ? 1.0 : node.ranks);
   node.stages.read = node.stages.read * node.ranks;
-  node.supply = supply_time(node.stages, one_gpu.program.input_copy);
+  // Dispatch threads work for a share of their step, which is no shorter than what all are fed:
+  // slower loaders leave them more time to wait, and the cores to the loaders.
+  constexpr int kRounds = 20;
+  Seconds step = one_gpu.input->step_without;
+  for (int round = 0; round < kRounds; ++round) {
+    const double dispatching = std::min(1.0, one_gpu.timeline.host_busy / step);
+    node.speed = input.host.speed(workers + node.ranks * dispatching);
+    node.stages.prepare = node.core_time * (own / (workers * node.speed));
+    node.stages.pin = pin / node.speed;
+    node.supply = supply_time(node.stages, one_gpu.program.input_copy);
+    step = (step + max(one_gpu.input->step_without, node.supply)) / 2.0;
+  }
   return node;
 }
 
@@ -92,11 +101,13 @@ FedRank feed_rank(const NodeInput& node, const InputRequest& input, const Predic
   rank.lost = max(Seconds(), run.timeline.step_time - max(step, run.use.supply));
   InputUse& use = rank.use;
   use.cpu_threads = input.host.threads;
+  use.cpu_quota = input.host.quota;
+  use.cpu_limit = input.host.limit();
   use.cpu_speed = node.speed;
   use.step_without = step;
   const Seconds busy =
       run.timeline.loader_busy * node.loaders + one_gpu.timeline.host_busy * node.ranks;
-  use.busy_threads = std::min(busy / run.timeline.step_time, 1.0 * use.cpu_threads);
+  use.busy_threads = std::min(busy / run.timeline.step_time, use.cpu_limit);
   use.sample_cpu_time = one_gpu.input->sample_cpu_time;
   use.read_per_step = one_gpu.input->read_per_step;
   use.cached = one_gpu.input->cached;
@@ -139,12 +150,14 @@ Interval interval_of(const ManyGpus& many, const ResolvedJob& job) {
   const double whole = step.step_time.in_s();
   const double computing = (step.parts.compute + step.parts.stragglers).in_s() / whole;
   const double exchanging = (step.parts.communication + step.parts.host_update).in_s() / whole;
-  double log_sd = std::hypot(many.one_gpu.log_sd * computing, kCommunicationLogSd * exchanging);
+  const double levels = std::log2(static_cast<double>(many.fabric.num_nodes()));
+  const double communicating = std::hypot(kCommunicationLogSd, kHopLogSd * std::sqrt(levels));
+  double log_sd = std::hypot(many.one_gpu.log_sd * computing, communicating * exchanging);
   if (job.input && step.parts.input > Seconds(0)) {
     const double unknown = job.input->host_is_assumed ? job.input->pipeline.unknown_host_log_sd : 0;
     log_sd = std::max(log_sd, std::hypot(job.input->pipeline.log_sd, unknown));
   }
-  return interval90(whole, log_sd);
+  return interval90_with_added(interval90(whole, log_sd), job.framework.host.added);
 }
 
 }  // namespace
@@ -188,6 +201,18 @@ const StrategyProfile& choose_strategy(const ResolvedJob& job, const DataParalle
   const std::string_view date = job.options.software.date;
   return specs.usual_strategy(family_of(job.framework), date.substr(0, date.find("..")),
                               several_nodes);
+}
+
+/// The strategy as it works for this job: no communication beside the last backward pass of
+/// accumulated gradients where the program sends them afterwards, no update before the last
+/// gradient where a rule begins with a norm of all.
+StrategyProfile settled_for(const ResolvedJob& job, StrategyProfile strategy) {
+  if (job.options.accumulate > 1 && !strategy.overlaps_accumulated)
+    strategy.overlaps_backward = false;
+  const ComposedKernels* rule =
+      job.framework.compiler ? nullptr : job.framework.kernels.composed_of(job.options.optimizer);
+  if (rule != nullptr && rule->needs_all) strategy.updates_as_they_come = false;
+  return strategy;
 }
 
 ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
@@ -240,8 +265,9 @@ ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
                 .step = {},
                 .step_time_s = {},
                 .throughput_samples_per_s = {}};
+  const StrategyProfile settled = settled_for(job, strategy);
   DataParallelRequest request{.fabric = many.fabric,
-                              .strategy = strategy,
+                              .strategy = settled,
                               .kinds = {},
                               .kind_of = std::move(kind_of),
                               .host = {},
@@ -299,7 +325,11 @@ ManyGpus predict_many(ResolvedJob& job, const Hardware& hardware, Fabric fabric,
     loss += input_bytes(job) * (ranks * ranks) / strategy.feed_rate;
   }
   add_input_wait(many.step, loss);
-  if (many.input) many.input->waiting = many.step.parts.input / many.step.step_time;
+  if (many.input) {
+    many.input->waiting = many.step.parts.input / many.step.step_time;
+    many.step.account.guessed =
+        many.step.account.input * guessed_share(*job.input, many.input->slowest);
+  }
   many.step_time_s = interval_of(many, job);
   const double samples = batch * many.fabric.num_ranks();
   many.throughput_samples_per_s = {.value = samples / many.step_time_s.value,

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "hwspecs/library.hpp"
+#include "hwspecs/software/precision_recipe.hpp"
 #include "hwspecs/software/training_habits.hpp"
 #include "models/compiler/image_layout.hpp"
 #include "models/lowering/precision.hpp"
@@ -45,6 +46,10 @@ constexpr std::array<std::pair<const char*, PrecisionMode>, 12> kPrecisions{{
     {"int4_wo", PrecisionMode::Int4Weights},
 }};
 
+/// Of a host whose costs were read off a step that it ran: profilers lengthen them, other batches
+/// have other ops. A guess.
+constexpr double kRecordedHostLogSd = 0.2;
+
 bool has_backward(Phase phase) { return phase == Phase::Train || phase == Phase::ForwardBackward; }
 
 void check_trains(const ResolvedJob& job) {
@@ -55,6 +60,15 @@ void check_trains(const ResolvedJob& job) {
 
 /// Replaces a mode that this GPU lacks, and hands integers to the engine that has kernels for them.
 void settle_precision(ResolvedJob& job, const Hardware& hardware) {
+  if (job.framework.precision.recipe && !job.cpu) {
+    auto& recipe = job.framework.precision.recipe;
+    PrecisionChoice choice = choose_recipe(recipe->math, job.gpu);
+    job.precision = choice.mode;
+    if (!choice.fallback.empty()) job.warnings.push_back(std::move(choice.fallback));
+    if (!job.gpu.find_peak(recipe->math, MathUnit::TensorCore)) recipe.reset();
+    check_trains(job);
+    return;
+  }
   const PrecisionChoice choice = choose_precision(job.precision, has_backward(job.phase), job.gpu);
   job.precision = choice.mode;
   if (!choice.fallback.empty()) job.warnings.push_back(choice.fallback);
@@ -75,7 +89,9 @@ void settle_precision(ResolvedJob& job, const Hardware& hardware) {
 /// of their own. `stepwise`: families whose code is older than their FusedSince.
 NetworkCode code_of(const FrameworkProfile& framework, PrecisionMode mode, AttentionChoice choice,
                     std::vector<std::string> stepwise) {
-  NetworkCode code{.attention = framework.kernels.attention, .stepwise = std::move(stepwise)};
+  NetworkCode code{.attention = framework.kernels.attention,
+                   .is_compiled = framework.compiler.has_value(),
+                   .stepwise = std::move(stepwise)};
   if (choice == AttentionChoice::Fused) {
     code.stepwise.clear();
     if (code.attention == AttentionKernels::Steps) code.attention = AttentionKernels::Fused;
@@ -123,6 +139,57 @@ void lay_images(ResolvedJob& job, const SoftwareDefaults& defaults) {
                             " lays the images of convolutions channels last (--no-channels-last)");
 }
 
+/// What a program whose loop is not described adds to a step: the median in the step, the whole
+/// distribution in its interval.
+void add_program_host(ResolvedJob& job, const Hardware& hardware) {
+  const std::string& name = job.options.software.program;
+  if (name.empty() || job.cpu) return;
+  const ProgramHosts& hosts = hardware.specs().program_hosts();
+  const bool infers = !has_backward(job.phase);
+  FrameworkHost& host = job.framework.host;
+  host.added = hosts.added_by(name, infers);
+  if (!host.added.any()) return;
+  host.step_overhead += host.added.median();
+  host.synchronizes_each_step = true;
+  const auto ms = [&](double probability) {
+    return three_digits(host.added.quantile(probability).in_ms());
+  };
+  job.assumptions.push_back(
+      hosts.knows(name)
+          ? fmt::format("program {}: {} ms of the host in each step beside the framework's (90 %: "
+                        "{} to {}), as runs of it on other machines had",
+                        name, ms(0.5), ms(0.05), ms(0.95))
+          : fmt::format("program {} is not known: {} ms of the host in each step beside the "
+                        "framework's (90 %: {} to {}) are guessed from {} programs; one timed run "
+                        "(--measured) or one recorded step (--host-from), on any GPU and at any "
+                        "batch, removes most of this",
+                        name, ms(0.5), ms(0.05), ms(0.95), hosts.programs.size()));
+}
+
+/// Host costs in proportion, so that a launch with all that comes with it takes as long as in a
+/// recorded step.
+void take_recorded_host(ResolvedJob& job, const Hardware& hardware) {
+  const Software& software = job.options.software;
+  if (!(software.host_us_per_launch > 0) || job.cpu) return;
+  const Prediction plain = predict(job, hardware);
+  if (plain.num_kernels == 0 || !(plain.timeline.host_busy > Seconds(0))) return;
+  const Seconds each = plain.timeline.host_busy / static_cast<double>(plain.num_kernels);
+  const double factor = software.host_us_per_launch * 1e-6 / each.in_s();
+  FrameworkHost& host = job.framework.host;
+  for (Seconds* cost : {&host.dispatch_per_op, &host.dispatch_per_backward_op,
+                        &host.dispatch_per_optimizer_op, &host.dispatch_per_library_call,
+                        &host.autograd_per_library_call, &host.view, &host.backward_view,
+                        &host.update_per_parameter, &host.launch_per_kernel, &host.step_overhead}) {
+    *cost = *cost * factor;
+  }
+  host.synchronizes_each_step = host.synchronizes_each_step || software.host_waits;
+  host.log_sd = kRecordedHostLogSd;
+  job.assumptions.push_back(fmt::format(
+      "host costs of a recorded step: {} us for a launch and what comes with it, {} "
+      "times those of {}",
+      three_digits(software.host_us_per_launch), three_digits(factor), job.framework.name));
+}
+
 bool has_recurrent_layers(const NetworkGraph& graph) {
   const auto is_recurrent = [](const Op& op) { return op.kind == OpKind::Recurrent; };
   return std::any_of(graph.ops().begin(), graph.ops().end(), is_recurrent);
@@ -137,6 +204,10 @@ bool is_language_model(const std::string& network) {
          (entry->is_configured || entry->transformer || entry->language != nullptr);
 }
 
+/// The word for a framework that nobody names: the profile of one of which nothing is known, run by
+/// a program of which nothing is known.
+constexpr std::string_view kUnknownFramework = "unknown";
+
 /// Words that were left out. Language models run in 16 bits and train with AdamW, as sharded ones
 /// do (sharded_job.cpp).
 void fill_in_usual(Job& job) {
@@ -144,6 +215,10 @@ void fill_in_usual(Job& job) {
   if (job.precision.empty()) job.precision = is_language ? "bf16" : "fp32";
   if (job.optimizer.empty()) job.optimizer = is_language ? "adamw" : "momentum";
   if (job.software.framework.empty()) job.software.framework = "pytorch";  // what most run today
+  if (job.software.framework == kUnknownFramework) {
+    job.software.framework = "generic";
+    if (job.software.program.empty()) job.software.program = kUnknownFramework;
+  }
 }
 
 /// What was assumed of a language model that `asked` leaves open: 16 bits as the job's GPU has
@@ -185,6 +260,8 @@ void take_program(ResolvedJob& job, const Hardware& hardware) {
   o.software.framework = spec.framework;
   if (o.software.version.empty()) o.software.version = spec.framework_version;
   if (!spec.optimizer.empty()) o.optimizer = spec.optimizer;
+  if (!spec.precision.empty()) o.precision = spec.precision;
+  if (o.software.program.empty()) o.software.program = spec.host;
   if (!spec.data.empty()) o.data = spec.data;
   if (o.pipeline.empty()) o.pipeline = spec.pipeline;
   if (!o.workers && spec.workers) o.workers = spec.workers;
@@ -343,16 +420,26 @@ void settle_words(ResolvedJob& job, const Hardware& hardware) {
                      describe_choices(o.optimizer, optimizer_names()));
   }
   check_training_options(o, job.phase);
-  const auto precision = find_precision(o.precision);
+  const PrecisionRecipe* recipe = hardware.specs().find_precision_recipe_or_null(o.precision);
+  auto precision = find_precision(o.precision);
+  if (recipe != nullptr && (has_backward(job.phase) || !precision)) {
+    precision = PrecisionMode::Fp8;
+  } else {
+    recipe = nullptr;
+  }
   if (!precision) {
     std::vector<std::string> names;
     for (const auto& [name, mode] : kPrecisions) names.emplace_back(name);
+    for (const PrecisionRecipe& known : hardware.specs().precision_recipes()) {
+      if (!find_precision(known.id)) names.push_back(known.id);
+    }
     throw InputError("--precision", "\"" + o.precision + "\"",
                      describe_choices(o.precision, names));
   }
   job.precision = *precision;
   (void)attention_choice(o.software.attention);
   job.framework = hardware.framework(o.software);
+  if (recipe != nullptr) job.framework.precision.recipe = recipe->gemms;
   if (auto newer = find_newer_version(job.framework, o.software.version)) {
     job.framework.system_log_sd = std::hypot(job.framework.system_log_sd, newer->log_sd);
     job.warnings.push_back(std::move(newer->note));
@@ -486,6 +573,19 @@ LowRankAdapters adapters_of(const Job& job) {
     throw InputError("--lora-targets", job.lora_targets, "--lora beside it: a rank");
   }
   LowRankAdapters adapters{.rank = job.lora_rank};
+  if (!job.base_precision.empty()) {
+    const auto base = find_base_format(job.base_precision);
+    if (!base) {
+      throw InputError(
+          "--base-precision", '"' + job.base_precision + '"',
+          describe_choices(job.base_precision,
+                           std::vector<std::string>{"same", "int8", "nf4", "nf4_double"}));
+    }
+    if (is_packed(*base) && job.lora_rank == 0) {
+      throw InputError("--base-precision", job.base_precision, "--lora beside it: a rank");
+    }
+    adapters.base = *base;
+  }
   if (job.lora_targets.empty()) return adapters;
   const auto targets = find_adapter_targets(job.lora_targets);
   if (!targets) {
@@ -499,8 +599,11 @@ LowRankAdapters adapters_of(const Job& job) {
 
 std::string describe(const LowRankAdapters& adapters) {
   return fmt::format(
-      "LoRA of rank {} beside the GEMMs of {}, dropout before each; all other weights frozen",
-      adapters.rank, adapters.targets == AdapterTargets::Attention ? "attention" : "all layers");
+      "LoRA of rank {} beside the GEMMs of {}, dropout before each; all other weights frozen{}",
+      adapters.rank, adapters.targets == AdapterTargets::Attention ? "attention" : "all layers",
+      is_packed(adapters.base)
+          ? fmt::format(", those of the layers in {}", to_string(adapters.base))
+          : "");
 }
 
 void check_words(const Job& asked, const Hardware& hardware, GraphStore& graphs) {
@@ -561,6 +664,7 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
   job.framework.fusion.gemm_bias = defaults.fuses_gemm_bias;
   if (!defaults.groups_attention) job.framework.kernels.wide_grouped_attention.reset();
   job.framework.kernels.early_gemms = defaults.early_gemms;
+  job.framework.kernels.composed = defaults.composed;
   job.framework.kernels.early_attention = defaults.early_attention;
   if (defaults.early_gemms && job.gpu.architecture == Architecture::Hopper) {
     job.assumptions.push_back(
@@ -585,6 +689,8 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
   job.rewrites = std::move(forward.rewrites);
   settle_precision(job, hardware);
   if (job.program) enter_loop(job);
+  // A recorded step has in it what the program adds.
+  if (!(o.software.host_us_per_launch > 0)) add_program_host(job, hardware);
   add_steps(job, graphs);
   job.input = make_input(o, hardware, job);
   job.inputs.push_back({job.cpu ? "cpu" : "gpu", job.gpu.id, hash_of(job.gpu.values)});
@@ -595,6 +701,7 @@ ResolvedJob make_job(const PlacedJob& options, const Hardware& hardware, GraphSt
         {"input_pipeline", job.input->pipeline.id, hash_of(job.input->pipeline.values)});
   }
   job.inputs.push_back(hardware.cost_record());
+  take_recorded_host(job, hardware);
   keep_where_it_saves_nothing(job, hardware, graphs);
   return job;
 }

@@ -80,9 +80,12 @@ Prediction predict_accumulated(const PredictRequest& request, const NetworkGraph
   };
 
   p.log_sd = mean(p.log_sd, m.log_sd);  // the same formulas err in both
-  p.step_time_s = interval90(step.in_s(), p.log_sd);
+  p.step_time_s =
+      interval90_with_added(interval90(step.in_s(), p.log_sd), request.framework.host.added);
   const double samples = static_cast<double>(request.graph.batch * micro_batches);
-  p.throughput_samples_per_s = interval90(samples / step.in_s(), p.log_sd);
+  p.throughput_samples_per_s = {.value = samples / p.step_time_s.value,
+                                .low = samples / p.step_time_s.high,
+                                .high = samples / p.step_time_s.low};
   p.gpu_utilization = {.min = std::min(p.gpu_utilization.min, m.gpu_utilization.min),
                        .avg = mean(p.gpu_utilization.avg, m.gpu_utilization.avg),
                        .max = std::max(p.gpu_utilization.max, m.gpu_utilization.max)};

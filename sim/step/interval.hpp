@@ -1,6 +1,7 @@
 #pragma once
 #include <span>
 
+#include "hwspecs/software/program_hosts.hpp"
 #include "models/kernel.hpp"
 #include "sim/base/units.hpp"
 
@@ -41,5 +42,30 @@ struct Interval {
 /// a step that waits for whichever is later, kernels or input. `a` and `b` at least 0, not both 0.
 [[nodiscard]] Interval interval90_of_slower(double value, double a, double a_log_sd, double b,
                                             double b_log_sd);
+
+/// The central 90 % of base * e^(sd z) + x around `value`: a step whose program adds a host time of
+/// its own. base: what is left of `value` without the median of x; sd: of `base`, from `interval`,
+/// which holds no x.
+///   P(t) = sum of w_i Phi(ln((t - x_i) / base) / sd) over x_i < t
+[[nodiscard]] Interval interval90_with_added(const Interval& interval, const AddedHost& added);
+
+/// A run of the same program that was timed, on any GPU and at any batch.
+struct TimedStep {
+  Interval bare;        ///< its step as predicted without what the program adds
+  double measured = 0;  ///< s
+  double log_sd = 0;    ///< of the measurement
+};
+/// What is known of a step after runs of its program were timed: `bare` e^(sd u) + x, all runs
+/// having the same x (of one host; another machine's may differ), drawn from `added`, and errors u
+/// that hang together:
+///   u = sqrt(rho) k + sqrt(1 - rho) own,  k of the program, rho = 0.7 (guess: fitted shares of
+///   sim/plan/purchase are alike)
+/// Each x_i is as likely as the runs make it; the result is the mixture's median and central 90 %.
+/// `sd` of an interval: ln(high / low) / (2 * 1.645).
+[[nodiscard]] Interval interval90_given(const Interval& bare, const AddedHost& added,
+                                        std::span<const TimedStep> runs);
+/// `interval` of a step without the median of what its program adds: the same relative width.
+[[nodiscard]] Interval without_added(const Interval& interval, const AddedHost& added,
+                                     double log_sd);
 
 }  // namespace tracecast

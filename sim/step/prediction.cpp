@@ -281,7 +281,10 @@ Interval input_interval(const Prediction& prediction, const InputRequest& input)
 }  // namespace
 
 MemoryPlan plan_step_memory(const PredictRequest& request) {
-  return find_scratch(request, *prepared_of(request)).memory;
+  const auto prepared = prepared_of(request);
+  MemoryPlan plan = find_scratch(request, *prepared).memory;
+  state_least(prepared->lives, request.framework, request.gpu, request.cost, plan);
+  return plan;
 }
 
 bool step_fits(const PredictRequest& r) {
@@ -455,6 +458,7 @@ Prediction predict_step(const PredictRequest& request) {
   const Scratch scratch = find_scratch(request, *prepared);
   result.priced = price_within(request, scratch.lowered, scratch.most);
   result.memory = scratch.memory;
+  state_least(prepared->lives, request.framework, request.gpu, request.cost, result.memory);
 
   const HostBatch fed_batch = host_batch(request, prepared->input);
   result.program = build_step_program(graph, result.priced, request.framework, fed_batch.copy);
@@ -510,12 +514,13 @@ Prediction predict_step(const PredictRequest& request) {
                               request.framework.host.log_sd, request.framework.system_log_sd);
   result.step_time_s = interval90(step.in_s(), result.log_sd);
   if (request.input) result.step_time_s = input_interval(result, *request.input);
+  result.step_time_s = interval90_with_added(result.step_time_s, request.framework.host.added);
   if (step > Seconds(0)) {
     const auto batch = static_cast<double>(graph.batch);
     const Interval& time = result.step_time_s;
     result.throughput_samples_per_s = {
         .value = batch / time.value, .low = batch / time.high, .high = batch / time.low};
-    result.cpu_utilization = result.input ? result.input->busy_threads / result.input->cpu_threads
+    result.cpu_utilization = result.input ? result.input->busy_threads / result.input->cpu_limit
                                           : result.timeline.host_busy / step;
   }
   if (request.cpu) {
@@ -533,6 +538,12 @@ Prediction predict_step(const PredictRequest& request) {
   result.convolutions =
       convolution_time_by_algorithm(result.priced, result.program, result.timeline);
   result.by_basis = time_by_basis(result.priced, result.program, result.timeline);
+  if (request.framework.host.added.any())
+    move_to_guessed(result.by_basis, request.framework.host.added.median());
+  if (result.input) {
+    move_to_guessed(result.by_basis, result.timeline.idle_input *
+                                         guessed_share(*request.input, result.input->slowest));
+  }
   result.bottleneck = find_bottleneck(result.priced, result.timeline);
   if (result.input && limits(*result.input, step)) result.bottleneck = Bottleneck::Input;
   result.greatest =

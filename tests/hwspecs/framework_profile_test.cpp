@@ -67,7 +67,7 @@ TEST_SUITE("hwspecs/software/framework_profile") {
       const FrameworkProfile& profile = find_framework(id);
       CHECK(profile.id == id);
       const std::size_t parts =
-          (profile.compiler ? 10 : 0) +
+          (profile.compiler ? 10 : 0) + (profile.compiler && profile.compiler->pads_gemms ? 1 : 0) +
           (profile.compiler && profile.compiler->image_layout ? 6 : 0) +
           (profile.batch_norm.composed ? 4 : 0) + (profile.host.pooling ? 3 : 0) +
           (profile.batch_norm.own_half ? 6 : 0) +  // PyTorch and what is based on it

@@ -24,6 +24,9 @@
 #include "tools/plan/compare_page.hpp"
 #include "tools/plan/compare_serving.hpp"
 #include "tools/plan/measured_runs.hpp"
+#include "tools/predict/cluster_options.hpp"
+#include "tools/predict/host_options.hpp"
+#include "tools/predict/recorded_host.hpp"
 #include "tools/report/page.hpp"
 
 namespace tracecast {
@@ -35,9 +38,10 @@ constexpr double kMillion = 1e6;
 
 struct Options {
   Job job;
+  Place place;  ///< host, disk and links
   std::vector<std::string> gpus;
   std::vector<std::int64_t> batches{kUsualBatch};
-  std::string catalogue, measured, report;
+  std::string catalogue, measured, report, host_from;
   std::int64_t total_gpus = 1;
   bool serves = false;
   ServingComparison serving;
@@ -75,6 +79,7 @@ std::vector<plan::PlanJob> jobs_of(const Options& options, const Hardware& hardw
     plan::PlanJob job;
     job.id = fmt::format("batch {}", batch);
     job.job = options.job;
+    job.place = options.place;
     job.job.batch = batch;
     job.samples = 1;
     job.gangs = {static_cast<int>(options.total_gpus)};
@@ -132,12 +137,36 @@ std::string if_known(const std::optional<double>& value) {
   return value ? low_precision(*value, 7) : std::string("-");
 }
 
+/// What is not the usual of input, host and links, as flags that say it.
+std::vector<std::pair<std::string, std::string>> setting_of(const Options& options) {
+  const Job& j = options.job;
+  const Place& p = options.place;
+  std::string input = j.data == "synthetic" ? "" : j.data;
+  const auto add = [&](std::string_view what, const std::string& value) {
+    if (!value.empty()) input += fmt::format("{}{} {}", input.empty() ? "" : ", ", what, value);
+  };
+  add("pipeline", j.pipeline);
+  if (j.workers) add("workers", std::to_string(*j.workers));
+  if (p.cpu_threads) add("CPU threads", std::to_string(*p.cpu_threads));
+  if (p.cpu_quota) add("quota of CPUs", low_precision(*p.cpu_quota, 7));
+  add("host", p.host_cpu);
+  add("machine", p.machine);
+  add("disk", p.disk);
+  std::string links = p.nic.empty() ? "" : "NIC " + p.nic;
+  if (p.no_p2p) links += links.empty() ? "no peer access" : ", no peer access";
+  std::vector<std::pair<std::string, std::string>> lines;
+  if (!input.empty()) lines.emplace_back("Input", input);
+  if (!links.empty()) lines.emplace_back("Links", links);
+  return lines;
+}
+
 std::string text_of(const Options& options, const std::vector<Row>& rows,
                     const plan::Catalogue& catalogue) {
   const Work work = work_of(options.job);
   std::string page;
   add_line(page, "Network", options.job.network);
   add_line(page, "GPUs", fmt::format("{} of each kind", options.total_gpus));
+  for (const auto& [name, value] : setting_of(options)) add_line(page, name, value);
   add_line(page, "Money",
            fmt::format("USD per {}; {}{}", work.name, catalogue.name,
                        options.catalogue.empty() ? ", partly guessed (--catalogue FILE)" : ""));
@@ -175,6 +204,7 @@ Json json_row(const Row& row, const Work& work) {
           {"memory_bytes", known ? Json(c.needed.in_bytes()) : Json()},
           {"memory_capacity_bytes", known ? Json(c.capacity.in_bytes()) : Json()},
           {"fits", c.fits},
+          {"fit_probability", known ? Json(c.fit_probability) : Json()},
           {"power_w", c.power ? Json(c.power->in_w()) : Json()},
           {"owned_usd_per_" + work.key, number(row.owned_usd)},
           {"rented_usd_per_" + work.key, number(row.rented_usd)},
@@ -187,6 +217,9 @@ std::string json_of(const Options& options, const std::vector<Row>& rows,
            {"version", kVersion},
            {"network", options.job.network},
            {"gpus", options.total_gpus},
+           {"data", options.job.data},
+           {"nic", options.place.nic.empty() ? Json() : Json(options.place.nic)},
+           {"no_p2p", options.place.no_p2p},
            {"catalogue",
             {{"id", catalogue.id},
              {"date", catalogue.date},
@@ -223,6 +256,7 @@ int run_serving(const Options& options, const Hardware& hardware,
   asked.job.network = options.job.network;
   if (!options.job.precision.empty()) asked.job.precision = options.job.precision;
   asked.gpus = options.total_gpus;
+  asked.place = options.place;
   if (options.ttft_ms > 0) asked.ttft_ms = options.ttft_ms;
   if (options.tpot_ms > 0) asked.tpot_ms = options.tpot_ms;
   const bool has_limits = asked.ttft_ms || asked.tpot_ms;
@@ -245,13 +279,15 @@ int run_serving(const Options& options, const Hardware& hardware,
              : kExitNo;
 }
 
-int run(const Options& options) {
+int run(Options& options) {
+  if (!options.host_from.empty()) take_recorded_host(options.host_from, options.job.software);
   check_report(options.report);
   const Hardware hardware = load_hardware(options.sources);
   const plan::Catalogue catalogue =
-      options.catalogue.empty() ? plan::embedded_catalogue(hardware.gpus())
-                                : plan::load_catalogue(read_file(options.catalogue, kMostSmallFile),
-                                                       options.catalogue, hardware.gpus());
+      options.catalogue.empty()
+          ? plan::embedded_catalogue(hardware.gpus(), plan::Priced::MachinesAndCards)
+          : plan::load_catalogue(read_file(options.catalogue, kMostSmallFile), options.catalogue,
+                                 hardware.gpus());
   if (options.serves) return run_serving(options, hardware, catalogue);
   const std::vector<Row> rows = rows_of(options, hardware, catalogue);
   bool any = false;
@@ -271,7 +307,9 @@ void add_serving(CLI::App& subcommand, Options& options) {
                           "Requests that are answered: tokens/s, latency, USD per million tokens");
   for (const char* of_steps :
        {"--batch", "--phase", "--framework", "--optimizer", "--lora", "--lora-targets",
-        "--image-size", "--seq-len", "--epoch-samples", "--measured"})
+        "--base-precision", "--image-size", "--seq-len", "--epoch-samples", "--measured",
+        "--framework-version", "--data", "--host-cpu", "--cpu-threads", "--cpu-quota", "--workers",
+        "--disk", "--pipeline"})
     serve->excludes(subcommand.get_option(of_steps));
   const auto tokens = [&](const char* flag, std::int64_t& value, const char* text) {
     subcommand.add_option(flag, value, text)
@@ -335,11 +373,15 @@ void add_compare_command(CLI::App& app, int& exit_code) {
       ->type_name("P");
   subcommand->add_option("--framework", job.software.framework, "As `predict` has it")
       ->type_name("F");
+  subcommand->add_option("--framework-version", job.software.version, "As `predict` has it")
+      ->type_name("V");
   subcommand->add_option("--optimizer", job.optimizer, "As `predict` has it")->type_name("O");
   subcommand->add_option("--lora", job.lora_rank, "Train adapters of this rank alone")
       ->check(whole_number(1, 65536) & CLI::Range(std::int64_t{1}, std::int64_t{65536}))
       ->type_name("RANK");
   subcommand->add_option("--lora-targets", job.lora_targets, "As `predict` has it")->type_name("T");
+  subcommand->add_option("--base-precision", job.base_precision, "As `predict` has it")
+      ->type_name("P");
   subcommand->add_option("--image-size", job.image_size, "Side of square images, pixels")
       ->check(whole_number(1, 1'000'000) & CLI::Range(1, 1'000'000))
       ->type_name("S");
@@ -359,6 +401,10 @@ void add_compare_command(CLI::App& app, int& exit_code) {
       ->add_option("--measured", options->measured,
                    "Runs that were timed; they correct the others of the same job")
       ->type_name("FILE");
+  add_host_options(*subcommand, job, options->place);
+  subcommand->add_option("--host-from", options->host_from, "As `predict` has it")
+      ->type_name("TRACE");
+  add_link_options(*subcommand, options->place);
   add_serving(*subcommand, *options);
   add_report_option(*subcommand, options->report);
   add_source_options(*subcommand, options->sources);

@@ -17,10 +17,12 @@
 #include "tools/command/standard_input.hpp"
 #include "tools/command/subcommand.hpp"
 #include "tools/predict/explain_many.hpp"
+#include "tools/predict/fitting_changes_report.hpp"
 #include "tools/predict/layout_report.hpp"
 #include "tools/predict/measured_throughput.hpp"
 #include "tools/predict/other_sizes_report.hpp"
 #include "tools/predict/predict_options.hpp"
+#include "tools/predict/recorded_host.hpp"
 #include "tools/predict/transformer_options.hpp"
 #include "tools/report/page.hpp"
 #include "tools/report/report.hpp"
@@ -108,8 +110,9 @@ class Report {
 
 /// `--search`: other flags of an answer mean nothing.
 int search_command(const PredictOptions& options) {
-  if (!options.dump.empty() || !options.trace.empty() || options.explain || options.largest_batch)
-    throw InputError("--search", "--dump, --trace, --explain or --largest-batch beside it",
+  if (!options.dump.empty() || !options.trace.empty() || options.explain || options.largest_batch ||
+      options.work.is_asked())
+    throw InputError("--search", "--dump, --trace, --explain, --largest-batch or work beside it",
                      "none of them: ask for the parallel layout that was found");
   const Predictor predictor(load_hardware(options.sources));
   Sharded base = options.sharded;
@@ -161,6 +164,11 @@ Forecast with_advice(const Predictor& predictor, const PlacedJob& job, Paralleli
 int predict_command(PredictOptions& options, const GivenFlags& given) {
   if (options.search) return search_command(options);
   refuse_standard_output("--trace", options.trace);
+  check_work(options.work);
+  if (options.work.is_asked() &&
+      (!options.dump.empty() || (options.explain && options.format == "csv")))
+    throw InputError(options.dump.empty() ? "--explain --format csv" : "--dump",
+                     "an amount of work beside it", "--format text or json, without --dump");
   check_report(options.report);
   StandardInput input;
   input.resolve(options.job.network, kMostNetworkBytes, kOnnxOpening);
@@ -170,6 +178,7 @@ int predict_command(PredictOptions& options, const GivenFlags& given) {
   if (!options.dump.empty() && options.format != "text") {
     throw InputError("--dump", "--format " + options.format, "--format text: a dump is text");
   }
+  if (!options.host_from.empty()) take_recorded_host(options.host_from, options.job.software);
   const Predictor predictor(load_hardware(options.sources));
   const auto [parallelism, kind] = settle_parallelism(options, given, predictor.hardware());
   if (kind == ReportKind::ParameterServers) {
@@ -201,11 +210,20 @@ int predict_command(PredictOptions& options, const GivenFlags& given) {
   if (options.dump.empty() && !options.explain && options.format != "csv") {
     const std::vector<OtherSize> sizes =
         find_better_sizes(predictor, options.job, options.job, parallelism, forecast);
+    const std::vector<FittingChange> changes =
+        find_fitting_changes(predictor, options.job, options.job, parallelism, forecast);
     if (options.format == "json") {
-      report = with_other_sizes(report, sizes);
+      report = with_fitting_changes(with_other_sizes(report, sizes), changes);
     } else {
-      report += other_sizes_text(sizes, forecast);
+      report += fitting_changes_text(changes) + other_sizes_text(sizes, forecast);
     }
+  }
+  if (options.work.is_asked()) {
+    const WorkAnswer work =
+        work_answer(options.work, predictor, options.job, options.job, parallelism, forecast);
+    report = options.format == "json"  ? with_work(report, work)
+             : options.format == "csv" ? csv_with_work(report, work)
+                                       : report + work_text(work);
   }
   write_report(report);
   const bool in_page = options.format == "text" && options.dump.empty() &&
@@ -213,7 +231,8 @@ int predict_command(PredictOptions& options, const GivenFlags& given) {
   if (!in_page) {
     for (const std::string& warning : forecast.warnings) say("warning: " + warning);
   }
-  const bool refused = options.strict && !forecast.warnings.empty();
+  const bool refused = options.strict && (!forecast.warnings.empty() ||
+                                          forecast.memory.fit_probability < kSurelyFits);
   return forecast.fits() && !refused ? kExitDone : kExitNo;
 }
 

@@ -10,7 +10,9 @@
 #include "tools/command/subcommand.hpp"
 #include "tools/command/whole_number.hpp"
 #include "tools/predict/cluster_options.hpp"
+#include "tools/predict/host_options.hpp"
 #include "tools/predict/predict_flags.hpp"
+#include "tools/predict/recorded_host.hpp"
 #include "tools/predict/server_command.hpp"
 #include "tools/report/page.hpp"
 
@@ -69,6 +71,7 @@ void refuse_idle(const PredictOptions& options, ReportKind kind, const GivenFlag
                      .stages = options.sharded.plan.pipeline.value_or(1),
                      .zero = options.sharded.plan.zero,
                      .explains = options.explain,
+                     .counts_epochs = options.work.epochs.has_value(),
                      .sets = options.sources.sets,
                      .specs = specs},
                     given);
@@ -115,8 +118,9 @@ CLI::App* add_predict_subcommand(CLI::App& app, PredictOptions& options) {
   subcommand
       ->add_option(
           "--precision", job.precision,
-          "fp32, tf32, amp, fp16, bf16, fp8 or int8 (inference); default: fp32, of language "
-          "models 16 bits")
+          "fp32, tf32, amp, fp16, bf16; fp8, fp8_current, fp8_block, mxfp8, nvfp4 (training: GEMMs "
+          "of a recipe, hwspecs/recipe); int8 (inference); default: fp32, of language models 16 "
+          "bits")
       ->type_name("P");
   std::string frameworks;
   for (const std::string& id : SpecLibrary::embedded().framework_ids())
@@ -161,8 +165,8 @@ CLI::App* add_predict_subcommand(CLI::App& app, PredictOptions& options) {
   subcommand
       ->add_option(
           "--optimizer", job.optimizer,
-          "sgd, momentum, adam, adamw, lamb, adagrad, rmsprop, adadelta or none: gradients "
-          "alone; default: momentum, of language models adamw")
+          "sgd, momentum, adam, adamw, lamb, adagrad, rmsprop, adadelta, adam8bit, adafactor or "
+          "none: gradients alone; default: momentum, of language models adamw")
       ->type_name("O");
   subcommand->add_option("--image-size", job.image_size, "Side of square images, pixels")
       ->type_name("S")
@@ -191,40 +195,16 @@ CLI::App* add_predict_subcommand(CLI::App& app, PredictOptions& options) {
                    "[attention]")
       ->type_name("T");
   subcommand
+      ->add_option("--base-precision", job.base_precision,
+                   "How weights under adapters lie in memory: same, int8, nf4 (QLoRA) or "
+                   "nf4_double [same]")
+      ->type_name("P");
+  subcommand
       ->add_option("--accumulate", job.accumulate, "Batches whose gradients share an update [1]")
       ->type_name("N")
       ->check(whole_number(1, kMostAccumulated));
   subcommand->option_defaults()->group("Host and input");
-  std::string data_sets;
-  for (const std::string& id : SpecLibrary::embedded().data_set_ids()) data_sets += ", " + id;
-  subcommand
-      ->add_option("--data", job.data,
-                   "synthetic (on the GPU already), memory (a program's arrays, copied every "
-                   "step), or loaded: real "
-                   "(the network's usual data set)" +
-                       data_sets)
-      ->type_name("D")
-      ->capture_default_str();
-  subcommand
-      ->add_option("--machine", job.machine,
-                   "Machine whose CPU dispatches and loads, and whose links carry the input")
-      ->type_name("ID");
-  subcommand->add_option("--host-cpu", job.host_cpu, "CPU of the host, such as 2xe5_2698_v4")
-      ->type_name("[N x]ID");
-  subcommand->add_option("--cpu-threads", job.cpu_threads, "CPU threads that the job may use")
-      ->type_name("T")
-      ->check(whole_number(1, 4096));
-  subcommand
-      ->add_option("--workers", job.workers, "Loader threads or processes; 0: the main thread")
-      ->type_name("W")
-      ->check(whole_number(0, 4096));
-  subcommand
-      ->add_option("--disk", job.disk, "Disk that every sample is read from; else the page cache")
-      ->type_name("ID");
-  subcommand
-      ->add_option("--pipeline", job.pipeline,
-                   "Loader, if not the framework's: tensorpack, keras, ...")
-      ->type_name("ID");
+  add_host_options(*subcommand, job, job);
   subcommand
       ->add_option("--epoch-samples", job.epoch_samples, "Samples of an epoch, for its energy")
       ->type_name("N")
@@ -265,6 +245,8 @@ CLI::App* add_predict_subcommand(CLI::App& app, PredictOptions& options) {
       "Find the fastest parallel layout that fits, for --global-batch; what is given stays");
   subcommand->option_defaults()->group("Parameter servers");
   add_server_flags(*subcommand, options.servers);
+  subcommand->option_defaults()->group("Work, time and money");
+  add_work_options(*subcommand, options.work);
   subcommand->option_defaults()->group("Report");
   add_source_options(*subcommand, options.sources);
   add_format_option(*subcommand, options.format);
@@ -281,11 +263,16 @@ CLI::App* add_predict_subcommand(CLI::App& app, PredictOptions& options) {
                    "Runs of this job that were timed (network,gpu,samples_per_s and others): they "
                    "correct the throughput")
       ->type_name("FILE");
+  subcommand
+      ->add_option("--host-from", options.host_from,
+                   "A recorded step of the program, in any format of `trace`: its host costs")
+      ->type_name("TRACE");
   subcommand->add_flag("--explain", options.explain,
                        "Table by layer; of several GPUs by kernel class");
   subcommand->add_flag("--largest-batch", options.largest_batch,
                        "Find the largest batch that fits");
-  subcommand->add_flag("--strict", options.strict, "Exit with 1 on any warning");
+  subcommand->add_flag("--strict", options.strict,
+                       "Exit with 1 on any warning, and where it fits with less than 95 %");
   return subcommand;
 }
 
@@ -320,14 +307,17 @@ PredictFlags::PredictFlags(PredictFlags&&) noexcept = default;
 PredictQuestion PredictFlags::read(const std::vector<std::string>& words,
                                    const Hardware& hardware) {
   parser_->parse(words);
-  const PredictOptions& options = parser_->options;
+  PredictOptions& options = parser_->options;
+  refuse_work(options.work);
   const auto given = [this](std::string_view flag) { return parser_->given(flag); };
+  if (!options.host_from.empty()) take_recorded_host(options.host_from, options.job.software);
   return {options.job, settle_parallelism(options, given, hardware).parallelism};
 }
 
 PredictFlags::Search PredictFlags::read_search(const std::vector<std::string>& words) {
   parser_->parse(words);
   const PredictOptions& options = parser_->options;
+  refuse_work(options.work);
   Search search{options.job, options.sharded};
   search.base.fold = !options.no_fold;
   return search;

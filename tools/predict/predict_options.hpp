@@ -7,6 +7,7 @@
 
 #include "sim/job/predictor.hpp"
 #include "tools/predict/transformer_options.hpp"
+#include "tools/predict/work_report.hpp"
 
 namespace CLI {
 class App;
@@ -21,10 +22,11 @@ struct PredictOptions {
   DataParallel replicas;
   ParameterServers servers;
   TransformerOptions sharded;
+  WorkOptions work;
   bool no_fold = false;
   std::string format = "text";
   std::string dump;
-  std::string trace, report, measured;  ///< files
+  std::string trace, report, measured, host_from;  ///< files
   bool explain = false, strict = false, largest_batch = false, search = false;
 };
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "hwspecs/collective_library.hpp"
+#include "hwspecs/software/precision_recipe.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
@@ -33,9 +34,16 @@ std::optional<PlanOptions> plan_of(const RowFields& row, const MlperfLayout& par
   return plan;
 }
 
+/// The recipe that a row names, else the benchmark's; null: 8 bits without one, or 16.
+const PrecisionRecipe* recipe_of(std::string_view precision, const MlperfBenchmark& benchmark,
+                                 const SpecLibrary& specs) {
+  const PrecisionRecipe* named = specs.find_precision_recipe_in(precision);
+  return named != nullptr ? named : specs.find_precision_recipe_or_null(benchmark.precision);
+}
+
 RowResult predict_layout(const PlanOptions& options, const MlperfBenchmark& benchmark,
                          std::string_view month, const PublishedCluster& place,
-                         const Hardware& hardware) {
+                         const PrecisionRecipe* recipe, const Hardware& hardware) {
   const MlperfLayout& parallel_layout = *benchmark.parallel_layout;
   const ZooEntry* network = find_network(benchmark.network);
   if (network == nullptr || !network->transformer)
@@ -49,8 +57,11 @@ RowResult predict_layout(const PlanOptions& options, const MlperfBenchmark& benc
     const ParallelPlan plan = resolve_plan(options, layout, fabric.num_ranks());
     const TrainingSoftware& software =
         hardware.specs().find_training_software(parallel_layout.software);
-    const FrameworkProfile framework =
+    FrameworkProfile framework =
         hardware.framework_of(software, {.version = {}, .date = month}, gpu);
+    const bool runs =
+        recipe != nullptr && gpu.find_peak(recipe->gemms.math, MathUnit::TensorCore).has_value();
+    if (runs) framework.precision.recipe = recipe->gemms;
     const TransformerPrediction p =
         predict_transformer({.layout = layout,
                              .plan = plan,
@@ -60,6 +71,8 @@ RowResult predict_layout(const PlanOptions& options, const MlperfBenchmark& benc
                              .library = hardware.specs().find_collective_library("nccl"),
                              .cost = hardware.cost(),
                              .precision = eight ? PrecisionMode::Fp8 : PrecisionMode::Bf16,
+                             .first_wide_layers = runs ? recipe->first_wide_layers : 0,
+                             .last_wide_layers = runs ? recipe->last_wide_layers : 0,
                              .adapters = {.rank = parallel_layout.lora_rank}});
     const double tokens = static_cast<double>(plan.tokens);
     const Interval& rate = p.tokens_per_s;
@@ -84,15 +97,19 @@ RowResult ShardedMlperf::predict(const RowFields& row, const MlperfBenchmark& be
       .nodes = row.text("nodes").empty() ? 1 : std::llround(row.positive("nodes")),
       .description = std::string(row.text_or_empty("node_class")) + "; " +
                      std::string(row.text_or_empty("system"))};
+  const PrecisionRecipe* recipe =
+      recipe_of(row.text_or_empty("precision"), benchmark, hardware_.specs());
   const std::string key =
-      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", round.id, benchmark.name, place.gpu,
+      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", round.id, benchmark.name, place.gpu,
                   place.gpus, place.nodes, to_lower(place.description), *plan->tensor,
                   *plan->pipeline, plan->context.value_or(1), plan->schedule, *plan->micro_batch,
-                  *plan->global_batch, *plan->tokens);
+                  *plan->global_batch, *plan->tokens, recipe != nullptr ? recipe->id : "");
   auto known = reports_.find(key);
   if (known == reports_.end()) {
-    known = reports_.emplace(key, predict_layout(*plan, benchmark, round.month, place, hardware_))
-                .first;
+    known =
+        reports_
+            .emplace(key, predict_layout(*plan, benchmark, round.month, place, recipe, hardware_))
+            .first;
   }
   RowResult report = known->second;
   report.measured = row.positive("throughput");

@@ -144,6 +144,7 @@ class NetworkTable final : public RowPredictor {
     if (program.cudnn_benchmark) job.software.cudnn_benchmark = program.cudnn_benchmark;
     job.software.channels_last = program.channels_last;
     job.software.attention = program.attention;
+    job.software.program = program.host;
     job.software.cuda_graphs = program.cuda_graphs.value_or(false);
     job.seq_len = program.seq_len;
     // What a row leaves open is not today's usual but this table's: momentum.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "hwspecs/collective_library.hpp"
+#include "hwspecs/software/precision_recipe.hpp"
 #include "models/zoo/zoo.hpp"
 #include "sim/base/error.hpp"
 #include "sim/parallel/transformer/step.hpp"
@@ -24,7 +25,8 @@ struct ScalingRow {
   std::string software, precision = "bf16";
   std::string version, date;  ///< of the program; empty: not known
   std::string gpu, machine;
-  std::string nic;  ///< id of a LinkSpec; empty: the machine's own
+  std::string nic;                          ///< id of a LinkSpec; empty: the machine's own
+  const PrecisionRecipe* recipe = nullptr;  ///< of fewer than 16 bits; null: none is named
   std::int64_t gpus = 1, gpus_per_node = 8;
 };
 
@@ -51,8 +53,12 @@ TransformerPrediction predict_job(const ScalingRow& job, const Hardware& hardwar
   const Fabric fabric = build_fabric(cluster_of(job, hardware), hardware.specs());
   plan = resolve_plan(job.plan, job.layout, job.gpus);
   const TrainingSoftware& software = hardware.specs().find_training_software(job.software);
-  const FrameworkProfile framework = hardware.framework_of(
-      software, {.version = job.version, .date = job.date}, fabric.gpu_of(Rank{0}));
+  const GpuSpec& gpu = fabric.gpu_of(Rank{0});
+  FrameworkProfile framework =
+      hardware.framework_of(software, {.version = job.version, .date = job.date}, gpu);
+  const bool runs = job.recipe != nullptr &&
+                    gpu.find_peak(job.recipe->gemms.math, MathUnit::TensorCore).has_value();
+  if (runs) framework.precision.recipe = job.recipe->gemms;
   const CollectiveLibrary library = hardware.specs().find_collective_library("nccl");
   return predict_transformer({.layout = job.layout,
                               .plan = plan,
@@ -61,7 +67,9 @@ TransformerPrediction predict_job(const ScalingRow& job, const Hardware& hardwar
                               .fabric = fabric,
                               .library = library,
                               .cost = hardware.cost(),
-                              .precision = *find_precision(job.precision)});
+                              .precision = *find_precision(job.precision),
+                              .first_wide_layers = runs ? job.recipe->first_wide_layers : 0,
+                              .last_wide_layers = runs ? job.recipe->last_wide_layers : 0});
 }
 
 std::string_view basis_of(const std::string& gpu, const Hardware& hardware) {
@@ -294,13 +302,15 @@ class ScalingTable final : public RowPredictor {
     }
   }
 
-  static std::string read_software(const RowFields& row, const ParallelFacts& facts,
-                                   ScalingRow& job) {
+  std::string read_software(const RowFields& row, const ParallelFacts& facts,
+                            ScalingRow& job) const {
     const std::string precision(row.text_or_empty("precision"));
     const bool eight =
         holds(precision, "fp8") || holds(precision, "FP8") || holds(precision, "float8");
-    if (holds(precision, "FP4") || holds(precision, "NVFP4")) return "fp4 is not predicted";
-    job.precision = eight ? "fp8" : holds(precision, "fp16") ? "fp16" : "bf16";
+    job.recipe = hardware_.specs().find_precision_recipe_in(precision);
+    job.precision = eight || job.recipe != nullptr ? "fp8"
+                    : holds(precision, "fp16")     ? "fp16"
+                                                   : "bf16";
     PlanOptions& plan = job.plan;
     // A source without a record is taken for Megatron Core with its distributed optimizer.
     const bool is_known = !facts.software.empty();

@@ -49,7 +49,7 @@ std::vector<TableKind> all_tables() {
   for (auto& kinds :
        {network_tables(), mlperf_tables(), recurrent_tables(), measurement_tables(),
         transformer_tables(), component_tables(), collective_tables(), modern_collective_tables(),
-        scaling_tables(), gavel_tables(), served_tables()}) {
+        scaling_tables(), gavel_tables(), step_time_tables(), served_tables()}) {
     all.insert(all.end(), kinds.begin(), kinds.end());
   }
   return all;

@@ -143,6 +143,9 @@ struct TableKind {
 /// Training programs alone and two to a GPU (data/jobs).
 [[nodiscard]] std::vector<TableKind> gavel_tables();
 
+/// Steps of training programs on one or several GPUs (data/cluster).
+[[nodiscard]] std::vector<TableKind> step_time_tables();
+
 /// Language models that answer requests (data/serving).
 [[nodiscard]] std::vector<TableKind> served_tables();
 

@@ -26,6 +26,7 @@ LanguageNetwork describe() {
                                   .attention = options.attention,
                                   .grouped_attention = options.grouped_attention,
                                   .casts_as_written = options.casts_as_written,
+                                  .is_compiled = options.is_compiled,
                                   .training = options.training});
 }
 template <auto family, auto layout>

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "hwspecs/collective_library.hpp"
+#include "hwspecs/library.hpp"
 #include "hwspecs/loaders/known_names.hpp"
+#include "hwspecs/software/precision_recipe.hpp"
 #include "models/language/config.hpp"
 #include "models/language/graph.hpp"
 #include "models/language/layout.hpp"
@@ -29,10 +31,33 @@ namespace tracecast {
 namespace {
 
 /// Mixed precision keeps 16-bit weights here: bf16 where tensor cores know it. What the GPU cannot
-/// do is replaced as on one GPU.
-PrecisionMode settle_precision(const std::string& asked, const GpuSpec& gpu, ShardedStep& job) {
+/// do is replaced as on one GPU. `recipe`: of fewer than 16 bits, becomes null where it is not run.
+PrecisionMode settle_precision(const std::string& asked, const GpuSpec& gpu,
+                               const SpecLibrary& specs, const PrecisionRecipe*& recipe,
+                               ShardedStep& job) {
+  recipe = specs.find_precision_recipe_or_null(asked);
+  if (recipe != nullptr) {
+    const PrecisionChoice choice = choose_recipe(recipe->gemms.math, gpu);
+    if (!choice.fallback.empty()) job.warnings.push_back(choice.fallback);
+    if (choice.mode != PrecisionMode::Fp8) {
+      recipe = nullptr;
+      return choice.mode;
+    }
+    if (!gpu.find_peak(recipe->gemms.math, MathUnit::TensorCore))
+      recipe = specs.find_precision_recipe_or_null("fp8");
+    if (recipe->first_wide_layers + recipe->last_wide_layers > 0) {
+      job.assumptions.push_back(fmt::format("{}: the first {} and last {} layers stay in bf16",
+                                            recipe->name, recipe->first_wide_layers,
+                                            recipe->last_wide_layers));
+    }
+    return PrecisionMode::Fp8;
+  }
   const auto precision = find_precision(asked.empty() ? "amp" : asked);
-  if (!precision) throw InputError("--precision", asked, "fp32, tf32, amp, fp16, bf16 or fp8");
+  if (!precision) {
+    std::vector<std::string> names{"fp32", "tf32", "amp", "fp16", "bf16"};
+    for (const PrecisionRecipe& known : specs.precision_recipes()) names.push_back(known.id);
+    throw InputError("--precision", '"' + asked + '"', describe_choices(asked, names));
+  }
   if (*precision == PrecisionMode::Amp) {
     const bool brain = gpu.find_peak(Precision::Bf16, MathUnit::TensorCore).has_value();
     job.assumptions.push_back(fmt::format(
@@ -206,13 +231,16 @@ ShardedStep predict_sharded(const Job& job, const Place& place, const Sharded& p
                      "at most " + std::to_string(network.most_tokens) + " positions");
   }
   result.plan = resolve_plan(plan, result.layout, cluster.fabric.num_ranks());
-  const PrecisionMode precision = settle_precision(job.precision, gpu, result);
-  result.precision = to_string(precision);
+  const PrecisionRecipe* recipe = nullptr;
+  const PrecisionMode precision =
+      settle_precision(job.precision, gpu, hardware.specs(), recipe, result);
+  result.precision = recipe != nullptr ? recipe->id : to_string(precision);
   const OptimizerKind optimizer = settle_optimizer(job.optimizer, result);
   result.optimizer = to_string(optimizer);
   const LowRankAdapters adapters = adapters_of(job);
   if (adapters.any()) result.assumptions.push_back(describe(adapters));
   FrameworkProfile framework = settle_framework(job.software, result.software, gpu, hardware);
+  if (recipe != nullptr) framework.precision.recipe = recipe->gemms;
   if (auto newer = find_newer_version(framework, job.software.version)) {
     framework.system_log_sd = std::hypot(framework.system_log_sd, newer->log_sd);
     result.warnings.push_back(std::move(newer->note));
@@ -229,6 +257,8 @@ ShardedStep predict_sharded(const Job& job, const Place& place, const Sharded& p
          .library = library,
          .cost = hardware.cost(),
          .precision = precision,
+         .first_wide_layers = recipe != nullptr ? recipe->first_wide_layers : 0,
+         .last_wide_layers = recipe != nullptr ? recipe->last_wide_layers : 0,
          .fold = parallel_layout.fold,
          .optimizer = optimizer,
          .adapters = adapters,
@@ -240,17 +270,21 @@ ShardedStep predict_sharded(const Job& job, const Place& place, const Sharded& p
   if (parallel_layout.finds_largest_batch) {
     // As many micro-batches of any size: the global batch grows with them.
     constexpr std::int64_t kMostMicroBatch = 4096;
-    result.largest_micro_batch =
-        find_largest(result.plan.micro_batch, kMostMicroBatch, [&](std::int64_t batch) {
-          ParallelPlan tried = result.plan;
-          tried.global_batch = result.plan.micro_batches() * batch * tried.data;
-          tried.micro_batch = batch;
-          return predict_with(tried).memory.fits();
-        });
+    const auto largest = [&](double least_probability) {
+      return find_largest(result.plan.micro_batch, kMostMicroBatch, [&](std::int64_t batch) {
+        ParallelPlan tried = result.plan;
+        tried.global_batch = result.plan.micro_batches() * batch * tried.data;
+        tried.micro_batch = batch;
+        return predict_with(tried).memory.fit().probability >= least_probability;
+      });
+    };
+    result.largest_micro_batch = largest(kLikelyFits);
+    result.sure_micro_batch = largest(kSurelyFits);
   }
   result.inputs.push_back(std::move(network.record));
   result.inputs.push_back({"gpu", gpu.id, hash_of(gpu.values)});
   result.inputs.push_back({"framework", framework.id, hash_of(framework.values)});
+  if (recipe != nullptr) result.inputs.push_back({"recipe", recipe->id, hash_of(recipe->values)});
   result.inputs.push_back(hardware.cost_record());
   if (cluster.file) result.inputs.push_back(*cluster.file);
   return result;

@@ -9,8 +9,10 @@ namespace tracecast {
 struct RankPart {
   bool embedding = false, head = false;
   int dense_layers = 0, expert_layers = 0;
-  [[nodiscard]] auto key() const {
-    return std::tuple(embedding, head, dense_layers, expert_layers);
+  int wide_dense_layers = 0, wide_expert_layers = 0;  ///< beside these, in bf16
+  using Key = std::tuple<bool, bool, int, int, int, int>;
+  [[nodiscard]] Key key() const {
+    return {embedding, head, dense_layers, expert_layers, wide_dense_layers, wide_expert_layers};
   }
 };
 

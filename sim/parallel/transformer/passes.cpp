@@ -68,6 +68,7 @@ class PiecePricer {
     add_communications(collectives.forward, piece_.forward);
     add_communications(collectives.backward, piece_.backward);
     if (c_.software.adds_gradients && c_.plan.micro_batches() > 1) add_gradients(step);
+    if (is_packed(c_.adapters.base)) unpack_weights(step);
     return std::move(piece_);
   }
 
@@ -142,7 +143,11 @@ class PiecePricer {
           kernel.duration *= 2.0;
         }
         // Weights are cast in a step's first micro-batch alone.
-        const bool casts_weight = !backward && op.num_kernels == 3 && k == 0;
+        const Kernel& lowered = priced.choices[kernel.op].candidate->kernels[kernel.kernel];
+        const bool casts_weight = !backward && k < weight_casts(op.num_kernels) &&
+                                  lowered.name.starts_with("operand_");
+        if (casts_weight && keeps_cast_weights())
+          kernel.duration *= 1.0 / static_cast<double>(c_.plan.micro_batches());
         const bool is_gemm = network_op.kind == OpKind::MatMul && !is_core(network_op);
         if ((is_gemm && !casts_weight) || is_bias_of_experts(network_op)) {
           kernel.more_launch += launches_of_experts();
@@ -162,6 +167,23 @@ class PiecePricer {
       }
       if (copy.num_kernels > 0) pass.program.ops.push_back(copy);
     }
+  }
+
+  /// How many of a forward GEMM's kernels, from the first, cast its weight.
+  [[nodiscard]] std::uint32_t weight_casts(std::uint32_t kernels) const {
+    const auto& recipe = c_.framework.precision.recipe;
+    const OperandRecipe weight = recipe ? recipe->weight : OperandRecipe{};
+    const OperandRecipe input = recipe ? recipe->input : OperandRecipe{};
+    const auto passes = [](const OperandRecipe& o) {
+      return static_cast<std::uint32_t>(o.greatest_passes + o.cast_passes);
+    };
+    return kernels == passes(weight) + passes(input) + 1 ? passes(weight) : 0;
+  }
+
+  /// Until the step ends, where ranks do not gather them anew for each pass. Source: Megatron-LM,
+  /// core/extensions/transformer_engine.py, is_first_microbatch.
+  [[nodiscard]] bool keeps_cast_weights() const {
+    return c_.precision == PrecisionMode::Fp8 && c_.plan.zero < 3;
   }
 
   // What the host launches.
@@ -188,7 +210,7 @@ class PiecePricer {
     for (const std::string_view part : {"experts.act", "experts.clamp", "experts.bias"}) {
       if (op.name.starts_with(part)) return true;
     }
-    return kernel.name == "operand_cast" &&
+    return kernel.name.starts_with("operand_") &&
            (op.name == "experts.out" || op.name.starts_with("experts.in dgrad"));
   }
   /// Experts of a rank, where each is launched by itself.
@@ -331,6 +353,20 @@ class PiecePricer {
     }
   }
 
+  /// Packed weights are written out in 16 bits before the GEMM that reads them, in both passes.
+  void unpack_weights(const NetworkGraph& step) {
+    const Bytes packed(bytes_per_weight(c_.adapters.base));
+    for (const Tensor& tensor : step.tensors()) {
+      if (tensor.role != TensorRole::Buffer || tensor.shape.size() < 2) continue;
+      const double count = static_cast<double>(element_count(tensor.shape));
+      const auto& host = c_.framework.host;
+      add_elementwise(piece_.forward, Pass::Forward, host.dispatch_per_op, count, packed,
+                      c_.element());
+      add_elementwise(piece_.backward, Pass::Backward, host.dispatch_per_backward_op, count, packed,
+                      c_.element());
+    }
+  }
+
   /// A kernel per weight: kept gradient += new one.
   void add_gradients(const NetworkGraph& step) {
     for (const Tensor& tensor : step.tensors()) {
@@ -366,6 +402,25 @@ void recompute_all(PieceCost& piece, Bytes input) {
 
 }  // namespace
 
+namespace {
+
+/// Per logit at the loss's peak, logits and gradient counted: what the program's files say, else
+/// what its kernels write. The fused one writes the gradient over the logits.
+Bytes loss_bytes(const TrainingSoftware& software) {
+  if (software.memory.loss_bytes > 0) return Bytes(software.memory.loss_bytes);
+  switch (software.loss) {
+    case LossKernels::StepByStep:
+      return Bytes(12);
+    case LossKernels::LogSoftmax:
+      return Bytes(14);
+    case LossKernels::Fused:
+      return Bytes(2);
+  }
+  return Bytes(2);
+}
+
+}  // namespace
+
 TransformerShard PassContext::shard() const {
   TransformerShard shard = plan.shard();
   shard.separate_gate = software.separate_gate;
@@ -376,7 +431,7 @@ TransformerShard PassContext::shard() const {
 Precision PassContext::tensor_gemm_format() const {
   switch (precision) {
     case PrecisionMode::Fp8:
-      return Precision::Fp8;
+      return framework.precision.recipe ? framework.precision.recipe->math : Precision::Fp8;
     case PrecisionMode::Tf32:
       return Precision::Tf32;
     case PrecisionMode::Fp32:
@@ -456,9 +511,7 @@ PieceCost price_head(const PassContext& context) {
   }
   PieceCost piece = PiecePricer(context).price(sharded_head(context.layout, shard),
                                                head_collectives(context.layout, shard), loss);
-  // fp32 logits, or probabilities, stay until the gradient has replaced them.
-  piece.kept +=
-      (context.software.loss == LossKernels::Fused ? Bytes(2) : Bytes(6)) * (rows * columns);
+  piece.kept += loss_bytes(context.software) * (rows * columns);
   return piece;
 }
 

@@ -42,6 +42,7 @@ class StepPredictor {
     const int last = job.layout.layers - 1;
     if (!job.layout.has_experts(0)) dense_ = price_layer(passes_, false);
     if (job.layout.has_experts(last)) experts_ = price_layer(passes_, true);
+    if (job.first_wide_layers + job.last_wide_layers > 0) price_wide_layers();
     divide_layers();
   }
 
@@ -85,9 +86,29 @@ class StepPredictor {
   }
 
   [[nodiscard]] bool is_fp32() const { return passes_.element() > Bytes(2); }
-  /// Weights that are not trained stay as GEMMs read them.
-  [[nodiscard]] Bytes frozen_element() const {
-    return job_.precision == PrecisionMode::Fp8 ? Bytes(1) : passes_.element();
+  /// Weights that are not trained stay as GEMMs read them, or packed; embedding and head are not
+  /// packed.
+  [[nodiscard]] Bytes frozen_element(const PieceCost& piece) const {
+    const bool is_layer = &piece != &head_ && &piece != &embedding_;
+    if (is_layer && is_packed(job_.adapters.base)) {
+      return Bytes(bytes_per_weight(job_.adapters.base));
+    }
+    if (job_.precision != PrecisionMode::Fp8) return passes_.element();
+    const auto& recipe = job_.framework.precision.recipe;
+    if (!recipe) return Bytes(1);
+    if (!recipe->keeps_frozen_weights) return passes_.element();
+    return element_size(recipe->math) + Bytes(recipe->scale_bytes);
+  }
+
+  /// Layers that stay in bf16 beside others in fewer bits.
+  void price_wide_layers() {
+    PassContext wide = passes_;
+    wide.precision = PrecisionMode::Bf16;
+    if (dense_) wide_dense_ = price_layer(wide, false);
+    if (experts_) wide_experts_ = price_layer(wide, true);
+  }
+  [[nodiscard]] bool is_wide(int layer) const {
+    return layer < job_.first_wide_layers || layer >= job_.layout.layers - job_.last_wide_layers;
   }
 
   // The network on ranks.
@@ -107,8 +128,15 @@ class StepPredictor {
     const int with_experts =
         experts_ ? job_.layout.layers - (dense_ ? job_.layout.experts->dense_layers : 0) : 0;
     add("embedding", embedding_, 1);
-    if (dense_) add("layer", *dense_, job_.layout.layers - with_experts);
-    if (experts_) add("layer with experts", *experts_, with_experts);
+    const int dense = job_.layout.layers - with_experts;
+    int wide_dense = 0, wide_experts = 0;
+    for (int layer = 0; layer < job_.layout.layers; ++layer) {
+      if (is_wide(layer)) ++(job_.layout.has_experts(layer) ? wide_experts : wide_dense);
+    }
+    if (dense_) add("layer", *dense_, dense - wide_dense);
+    if (experts_) add("layer with experts", *experts_, with_experts - wide_experts);
+    if (wide_dense > 0) add("layer in bf16", *wide_dense_, wide_dense);
+    if (wide_experts > 0) add("layer with experts in bf16", *wide_experts_, wide_experts);
     add("head and loss", head_, 1);
     return rows;
   }
@@ -122,7 +150,12 @@ class StepPredictor {
       for (std::int64_t stage = 0; stage < plan.pipeline; ++stage) {
         const auto i = static_cast<std::size_t>(stage * plan.chunks + chunk);
         for (int n = 0; n < counts[i]; ++n, ++layer) {
-          ++(job_.layout.has_experts(layer) ? parts_[i].expert_layers : parts_[i].dense_layers);
+          RankPart& part = parts_[i];
+          if (job_.layout.has_experts(layer)) {
+            ++(is_wide(layer) ? part.wide_expert_layers : part.expert_layers);
+          } else {
+            ++(is_wide(layer) ? part.wide_dense_layers : part.dense_layers);
+          }
         }
       }
     }
@@ -135,6 +168,8 @@ class StepPredictor {
     if (part.embedding) take(embedding_, 1);
     if (part.dense_layers > 0) take(*dense_, part.dense_layers);
     if (part.expert_layers > 0) take(*experts_, part.expert_layers);
+    if (part.wide_dense_layers > 0) take(*wide_dense_, part.wide_dense_layers);
+    if (part.wide_expert_layers > 0) take(*wide_experts_, part.wide_expert_layers);
     if (part.head) take(head_, 1);
   }
 
@@ -147,7 +182,7 @@ class StepPredictor {
           if (!job_.adapters.any()) weights.dense += job_.layout.head_parameters();
           return;
         }
-        weights.frozen += frozen_element() * (piece.frozen_parameters * times);
+        weights.frozen += frozen_element(piece) * (piece.frozen_parameters * times);
         weights.expert += piece.expert_parameters * times;
         weights.dense += (piece.parameters - piece.expert_parameters) * times;
       });
@@ -221,11 +256,13 @@ class StepPredictor {
   /// What ranks that hold the same weights do together in a step.
   struct Shared {
     Seconds time{};
-    Joules active{};  ///< of one board
+    Joules active{};   ///< of one board
+    int channels = 0;  ///< whose kernels hold an SM each
   };
   Shared& add(Shared& shared, const GroupCommunication& communication) const {
     shared.time += communication.time;
     shared.active += communication.energy(gpu_, job_.cost);
+    shared.channels = std::max(shared.channels, communication.channels);
     return shared;
   }
 
@@ -301,19 +338,14 @@ class StepPredictor {
       const Shared summed = reduce_time(weights), gathered = gather_time(weights);
       const Update updated = update_of(weights);
       active += summed.active + gathered.active + updated.active;
-      Seconds reduce = summed.time;
-      if (job_.software.overlaps_gradients)
-        reduce = max(reduce - hidden_by(&RankPartTimes::backward, s), reduce * last_bucket());
+      const Seconds reduce = exposed_gradients(summed, s);
       if (done[s] + reduce > reduced) {
         slowest = s;
         reduced = done[s] + reduce;
         exposed = reduce;
       }
       if (updated.time() > update.time()) update = updated;
-      Seconds back = gathered.time;
-      if (job_.software.overlaps_weights)
-        back = max(back - hidden_by(&RankPartTimes::forward, s), back * last_bucket());
-      gather = max(gather, back);
+      gather = max(gather, exposed_weights(gathered, s));
     }
     Seconds passes{};
     for (std::int64_t chunk = 0; chunk < plan.chunks; ++chunk) {
@@ -384,6 +416,38 @@ class StepPredictor {
     return sum * (1 - last_bucket());
   }
 
+  /// Of chunks that take turns, each is reduced when its own last pass ends, while the others' go on,
+  /// and gathered before its own first: a turn is as many micro-batches as there are stages.
+  /// Source: Megatron-LM, core/pipeline_parallel/schedules.py, grad_sync_func and param_sync_func of
+  /// the interleaved schedule.
+  [[nodiscard]] Seconds other_chunks(Seconds RankPartTimes::*pass, std::size_t stage) {
+    Seconds sum{};
+    const auto chunks = static_cast<std::size_t>(job_.plan.chunks);
+    for (std::size_t c = 0; c < chunks; ++c) sum += times_of(parts_[stage * chunks + c]).*pass;
+    const auto turns = static_cast<double>(std::min(job_.plan.pipeline, job_.plan.micro_batches()));
+    return sum * (turns * (1 - 1 / static_cast<double>(chunks)));
+  }
+  /// What passes do not hide, and what those that do are longer for the SMs of the channels.
+  [[nodiscard]] Seconds behind(const Shared& shared, Seconds passes, double exposed_at_least) const {
+    const Seconds exposed = max(shared.time - passes, shared.time * exposed_at_least);
+    const double held = static_cast<double>(shared.channels) / gpu_.sm_count;
+    return exposed + (shared.time - exposed) * std::min(held, 0.5);
+  }
+  [[nodiscard]] Seconds exposed_gradients(const Shared& reduce, std::size_t stage) {
+    if (!job_.software.overlaps_gradients) return reduce.time;
+    if (job_.plan.chunks == 1)
+      return behind(reduce, hidden_by(&RankPartTimes::backward, stage), last_bucket());
+    return behind(reduce, other_chunks(&RankPartTimes::backward, stage),
+                  1 / static_cast<double>(job_.plan.chunks));
+  }
+  [[nodiscard]] Seconds exposed_weights(const Shared& gather, std::size_t stage) {
+    if (!job_.software.overlaps_weights) return gather.time;
+    const auto chunks = static_cast<double>(job_.plan.chunks);
+    Seconds hidden = hidden_by(&RankPartTimes::forward, stage) / chunks;
+    if (chunks > 1) hidden += other_chunks(&RankPartTimes::forward, stage);
+    return behind(gather, hidden, last_bucket());
+  }
+
   // ZeRO 3.
 
   [[nodiscard]] static Seconds host_time(const StepProgram& program) {
@@ -399,7 +463,7 @@ class StepPredictor {
       return max(pass.kernels + pass.communications(), host_time(pass.program));
     };
     const RankWeights weights{piece.parameters - piece.expert_parameters, piece.expert_parameters,
-                              frozen_element() * piece.frozen_parameters};
+                              frozen_element(piece) * piece.frozen_parameters};
     const std::int64_t sharing = job_.plan.sharing_ranks();
     ShardedUnit unit{.forward = time(piece.forward), .backward = time(piece.backward)};
     if (sharing == 1) return unit;
@@ -507,31 +571,81 @@ class StepPredictor {
     return worst;
   }
 
+  /// Groups of ranks that this rank communicates in.
+  [[nodiscard]] int communicators() const {
+    const ParallelPlan& plan = job_.plan;
+    int groups = 0;
+    for (const std::int64_t ranks :
+         {plan.tensor, plan.context, plan.data * plan.context, plan.pipeline, plan.expert}) {
+      if (ranks > 1) ++groups;
+    }
+    return groups;
+  }
+  /// Whole weights of ZeRO 3, and gradients that are not scattered yet. `layer`: bytes of the
+  /// largest piece; `root`: of embedding and head; `all`: of every piece.
+  [[nodiscard]] Bytes gathered(Bytes layer, Bytes root, Bytes all) const {
+    const ProgramMemory& program = job_.software.memory;
+    Bytes whole = layer * program.gathered_layers;
+    if (program.gathered_elements > 0) {
+      whole = max(whole, min(all, passes_.element() * program.gathered_elements));
+    }
+    if (program.keeps_root) whole += root;
+    if (job_.adapters.any()) return min(whole, all);
+    return min(whole, all) + layer * program.gathered_gradients;
+  }
+  /// What a rank of this stage holds at the update besides model states.
+  [[nodiscard]] Bytes held_by_update(const RankWeights& weights) const {
+    const double all = static_cast<double>(job_.plan.sharing_ranks());
+    const double own = (weights.dense + weights.expert) / (job_.plan.zero >= 1 ? all : 1.0);
+    const bool has_moments = state_count(job_.optimizer) > 1;
+    return Bytes(has_moments ? job_.software.memory.update_copies * own : 0.0);
+  }
+
   [[nodiscard]] TransformerMemory memory_of(std::int64_t stage) const {
     const ParallelPlan& plan = job_.plan;
+    const ProgramMemory& program = job_.software.memory;
+    const RankWeights weights = weights_of(stage);
     TransformerMemory memory =
-        model_states(weights_of(stage), plan, job_.software, is_fp32(), job_.optimizer);
+        model_states(weights, plan, job_.software, is_fp32(), job_.optimizer);
     const std::int64_t flights =
         most_in_flight(plan.schedule, plan.pipeline - stage, plan.chunks, plan.micro_batches());
     Bytes kept{}, working{};
-    Bytes largest{};
+    Bytes largest{}, root{}, all{};
     for (std::int64_t chunk = 0; chunk < plan.chunks; ++chunk) {
       const RankPart& part = parts_[static_cast<std::size_t>(stage * plan.chunks + chunk)];
       for_each_piece(part, [&](const PieceCost& piece, int times) {
-        const double held = &piece == &head_
-                                ? 1.0
-                                : static_cast<double>(flights) / static_cast<double>(plan.chunks);
-        kept += piece.kept * (held * times);
+        const Bytes whole =
+            passes_.element() * piece.parameters + frozen_element(piece) * piece.frozen_parameters;
+        const bool is_layer = &piece != &head_ && &piece != &embedding_;
+        all += whole * times;
+        if (is_layer) {
+          largest = max(largest, whole);
+        } else {
+          root += whole;
+        }
+        // The loss is over before the last layer is computed again.
+        if (&piece == &head_) {
+          working = max(working, piece.kept);
+          return;
+        }
+        kept +=
+            piece.kept * (static_cast<double>(flights) / static_cast<double>(plan.chunks) * times);
         working = max(working, piece.working);
-        largest = max(largest, passes_.element() * piece.parameters +
-                                   frozen_element() * piece.frozen_parameters);
       });
     }
     memory.activations = kept;
     memory.buffers = working;
-    if (plan.zero == 3) memory.buffers += largest * 2.0;
-    memory.context = device_context(gpu_, job_.cost) + job_.framework.memory.context;
+    if (plan.zero == 3) memory.buffers += gathered(largest, root, all);
+    if (plan.data * plan.context > 1) {
+      memory.buffers += passes_.element() * program.bucket_elements +
+                        Bytes(program.gradient_copies * (weights.dense + weights.expert));
+    }
+    memory.buffers = max(memory.buffers, held_by_update(weights) - kept);
+    memory.pool = memory.total() * program.allocator_share;
+    memory.context = device_context(gpu_, job_.cost) + job_.framework.memory.context +
+                     program.communicator * communicators();
     memory.capacity = gpu_.memory;
+    memory.log_sd = program.log_sd;
     return memory;
   }
 
@@ -567,10 +681,13 @@ class StepPredictor {
     }
     constexpr double kCommunicationSd =
         0.25;  // Guess: collectives, as far as the step waits for them
+    // Guess: each doubling of the nodes passes links of its own, whose sharing no table names.
+    constexpr double kHopSd = 0.15;
+    const double levels = std::log2(static_cast<double>(job_.fabric.num_nodes()));
     errors.push_back(
         {KernelClass::Collective,
          result.shares.tensor + result.shares.data + result.shares.slowed + result.shares.expert,
-         kCommunicationSd});
+         std::hypot(kCommunicationSd, kHopSd * std::sqrt(levels))});
     const double of_release = job_.layout.experts ? job_.software.moe_log_sd : 0;
     result.log_sd = step_log_sd(errors, step, result.shares.host, job_.framework.host.log_sd,
                                 std::hypot(job_.framework.system_log_sd, of_release));
@@ -601,8 +718,9 @@ class StepPredictor {
   std::optional<LimitedClock> power_;
   PieceCost embedding_, head_;
   std::optional<PieceCost> dense_, experts_;
+  std::optional<PieceCost> wide_dense_, wide_experts_;  ///< of a recipe that keeps layers in bf16
   std::vector<RankPart> parts_;
-  std::map<std::tuple<bool, bool, int, int>, RankPartTimes> times_;
+  std::map<RankPart::Key, RankPartTimes> times_;
   WorkMix work_;           ///< of a rank of the slowest stage
   Joules active_{};        ///< over the active-idle power, one rank of every stage
   Joules unit_energy_{};   ///< of collectives of fully sharded units, one micro-batch

@@ -13,6 +13,7 @@
 #include "sim/network/fabric.hpp"
 #include "sim/parallel/transformer/plan.hpp"
 #include "sim/step/interval.hpp"
+#include "sim/step/memory/fit.hpp"
 #include "sim/step/metrics.hpp"
 
 namespace tracecast {
@@ -27,6 +28,8 @@ struct TransformerRequest {
   const CollectiveLibrary& library;
   const CostProfile& cost;
   PrecisionMode precision = PrecisionMode::Bf16;
+  /// Layers that a recipe of fewer than 16 bits keeps in bf16, from either end.
+  int first_wide_layers = 0, last_wide_layers = 0;
   bool fold = true;  ///< ranks that do the same are simulated once; false: each pipeline by itself
   OptimizerKind optimizer = OptimizerKind::Adam;
   LowRankAdapters adapters{};  ///< any: they are trained, the network's weights are not
@@ -47,12 +50,15 @@ struct TransformerMemory {
   Bytes weights{}, gradients{}, optimizer{};
   Bytes activations{};  ///< of the micro-batches in flight
   Bytes buffers{};      ///< weights gathered, buckets, one layer computed again
+  Bytes pool{};         ///< held by the allocator beyond that
   Bytes context{};
   Bytes capacity{};
+  double log_sd = 0.1;  ///< standard deviation of ln(needed / total())
   [[nodiscard]] Bytes total() const {
-    return weights + gradients + optimizer + activations + buffers + context;
+    return weights + gradients + optimizer + activations + buffers + pool + context;
   }
   [[nodiscard]] bool fits() const { return total() <= capacity; }
+  [[nodiscard]] MemoryFit fit() const { return memory_fit(total(), total(), capacity, log_sd); }
 };
 
 /// Where the step of the slowest stage goes; sums to the step time.

@@ -56,23 +56,30 @@ TEST_CASE("whatever is changed of a job or its place changes the key") {
   // These bindings compile only while they name every member.
   {
     auto& [network, batch, phase, precision, software, optimizer, recompute, lora_rank,
-           lora_targets, accumulate, data, pipeline, workers, epoch_samples, image_size, seq_len,
-           classes, fan_out, as_written] = keys.job;
+           lora_targets, base_precision, accumulate, data, pipeline, workers, epoch_samples,
+           image_size, seq_len, classes, fan_out, as_written] = keys.job;
     keys.check_each(network, batch, phase, precision, optimizer, recompute, lora_rank, lora_targets,
-                    accumulate, data, pipeline, workers, epoch_samples, image_size, seq_len,
-                    classes, fan_out);
-    auto& [framework, version, date, xla, cuda_graphs, cudnn_benchmark, channels_last, attention] =
-        software;
-    keys.check_each(framework, version, date, cudnn_benchmark, channels_last, attention);
-    for (bool* is_set : {&as_written, &xla, &cuda_graphs}) {  // twice changed they are as they were
+                    base_precision, accumulate, data, pipeline, workers, epoch_samples, image_size,
+                    seq_len, classes, fan_out);
+    auto& [framework, version, date, xla, cuda_graphs, cudnn_benchmark, channels_last, attention,
+           program, host_us_per_launch, host_waits] = software;
+    keys.check_each(framework, version, date, cudnn_benchmark, channels_last, attention, program,
+                    host_us_per_launch);
+    for (bool* is_set :
+         {&as_written, &xla, &cuda_graphs, &host_waits}) {  // twice changed they are as they were
       *is_set = true;
       CHECK(keys.seen.insert(key_of(keys.job, keys.place)).second);
       *is_set = false;
     }
   }
   {
-    auto& [gpu, machine, gpus, nodes, cluster, host_cpu, disk, cpu_threads, board] = keys.place;
-    keys.check_each(gpu, machine, gpus, nodes, cluster, host_cpu, disk, cpu_threads);
+    auto& [gpu, machine, gpus, nodes, cluster, host_cpu, disk, cpu_threads, cpu_quota, nic, no_p2p,
+           board] = keys.place;
+    keys.check_each(gpu, machine, gpus, nodes, cluster, host_cpu, disk, cpu_threads, cpu_quota,
+                    nic);
+    no_p2p = true;
+    CHECK(keys.seen.insert(key_of(keys.job, keys.place)).second);
+    no_p2p = false;
     auto& [power_limit_w, clock_mhz, memory_clock_mhz] = board;
     keys.check_each(power_limit_w, clock_mhz, memory_clock_mhz);
   }
