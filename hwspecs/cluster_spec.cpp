@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::int64_t kMostNodes = 1'000'000;
 constexpr std::int64_t kMostGpus = 1024;
+constexpr std::int64_t kMostNics = 1024;
 constexpr std::int64_t kMostParallel = 100'000;
 constexpr int kMostGroups = 4096;
 constexpr int kMostSwitches = 4096;
@@ -31,6 +32,7 @@ class ClusterLoader {
     load_network();
     load_groups();
     load_failures();
+    spec_.no_p2p = message_.no_p2p();
     return std::move(spec_);
   }
 
@@ -60,6 +62,10 @@ class ClusterLoader {
     const Network& network = message_.network();
     const std::string at = place("network");
     spec_.network.link = network.link();
+    if (network.has_nics_per_node()) {
+      spec_.network.nics_per_node = static_cast<int>(
+          count(at, "network: nics_per_node", network.nics_per_node(), kMostNics));
+    }
     if (network.has_nodes_per_leaf()) {
       spec_.network.nodes_per_leaf = static_cast<int>(
           count(at, "network: nodes_per_leaf", network.nodes_per_leaf(), kMostNodes));

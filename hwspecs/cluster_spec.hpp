@@ -41,6 +41,9 @@ struct ClusterSwitch {
 struct ClusterNetwork {
   std::string link;  ///< id of a LinkSpec that every NIC has instead of its machine's; empty: as
                      ///< the machines say
+  /// Links to the network of each operating system, over the machine's NICs as evenly as they
+  /// divide; nothing: as its machine has.
+  std::optional<int> nics_per_node{};
   int nodes_per_leaf = 0;       ///< 0: one switch that carries every pair at full rate
   double oversubscription = 1;  ///< bandwidth of a leaf's NICs over that of its uplinks
   bool rail_optimized = false;  ///< NIC k of every node of a leaf group is on leaf k of the group
@@ -62,6 +65,7 @@ struct ClusterSpec {
   std::vector<ClusterGroup> groups;
   ClusterNetwork network;
   std::optional<ClusterFailures> failures;
+  bool no_p2p = false;  ///< no GPU reaches another's memory, by PCIe or NVLink
 };
 
 /// Reads and checks one cluster in text format (hwspecs/proto/cluster_spec.proto). `where` names it

@@ -8,7 +8,7 @@ namespace tracecast {
 namespace {
 
 /// Facts that may be left out.
-constexpr std::string_view kLinkOptional[] = {"efficiency", "kernel_bypass"};
+constexpr std::string_view kLinkOptional[] = {"efficiency", "kernel_bypass", "gpu_direct"};
 
 static_assert(static_cast<int>(proto::LinkSpec::C2C) - 1 == static_cast<int>(LinkKind::C2c));
 
@@ -43,6 +43,7 @@ LinkSpec load_link_spec(std::string_view text, std::string_view where) {
   spec.latency = from_us(message.latency_us());
   if (message.has_efficiency()) spec.efficiency = message.efficiency().value();
   if (message.has_kernel_bypass()) spec.bypasses_kernel = message.kernel_bypass().value();
+  if (message.has_gpu_direct()) spec.reaches_gpus = message.gpu_direct().value();
   spec.words.assign(message.word().begin(), message.word().end());
   return spec;
 }

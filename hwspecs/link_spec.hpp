@@ -23,8 +23,13 @@ struct LinkSpec : SpecIdentity {
   /// Share of `bandwidth` that payload gets, where a document states it.
   std::optional<double> efficiency;
   bool bypasses_kernel = false;    ///< Ethernet whose messages no thread of the kernel's TCP copies
+  bool reaches_gpus = false;       ///< such Ethernet, if the adapter reads and writes GPU memory itself
   std::vector<std::string> words;  ///< what published texts call a network of it, lower case
 
+  /// Adapters read and write the memory of GPUs below the same switch (GPUDirect RDMA).
+  [[nodiscard]] bool has_gpu_direct() const {
+    return kind == LinkKind::Infiniband || (bypasses_kernel && reaches_gpus);
+  }
   /// The kernel's TCP carries what goes over it: threads copy every byte.
   [[nodiscard]] bool is_tcp() const {
     return kind == LinkKind::Ipoib || (kind == LinkKind::Ethernet && !bypasses_kernel);

@@ -8,12 +8,14 @@
 #include "hwspecs/slots.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/file.hpp"
+#include "sim/base/text.hpp"
 #include "sim/job/sha256.hpp"
 
 namespace tracecast {
 namespace {
 
 constexpr std::uint64_t kMostClusterBytes = 1 << 20;
+constexpr std::int64_t kMostNics = 1024;
 
 void check_count(const char* flag, const std::optional<std::int64_t>& count) {
   if (!count || (*count >= 1 && *count <= kMostGpus)) return;
@@ -30,10 +32,12 @@ Cluster from_file(const Place& o, const std::string& gpu, const Hardware& hardwa
   const char* other = !o.machine.empty() ? "--machine"
                       : o.gpus           ? "--gpus"
                       : o.nodes          ? "--nodes"
+                      : !o.nic.empty()   ? "--nic"
+                      : o.no_p2p         ? "--no-p2p"
                                          : nullptr;
   if (other != nullptr) {
     throw InputError(other, "--cluster " + o.cluster + " beside it",
-                     "one of the two: the file says which machines and GPUs there are");
+                     "one of the two: the file says which machines, GPUs and NICs there are");
   }
   const std::string text = read_file(o.cluster, kMostClusterBytes);
   ClusterSpec spec = load_cluster_spec(text, o.cluster);
@@ -47,6 +51,31 @@ Cluster from_file(const Place& o, const std::string& gpu, const Hardware& hardwa
   } catch (const InputError& error) {
     throw InputError(o.cluster, error);
   }
+}
+
+/// "ethernet_100g:1": the link that NICs have, and how many a node has; without a number as many as
+/// its machine.
+void set_nics(std::string_view text, ClusterNetwork& network, const Hardware& hardware) {
+  const std::size_t colon = text.find(':');
+  const LinkSpec* link = nullptr;
+  try {
+    link = &hardware.links().find(text.substr(0, colon));
+  } catch (const InputError& error) {
+    throw InputError("--nic", error);
+  }
+  if (link->kind != LinkKind::Ethernet && link->kind != LinkKind::Infiniband &&
+      link->kind != LinkKind::Ipoib) {
+    throw InputError("--nic", link->id,
+                     "a network: Ethernet, RoCE, InfiniBand or IPoIB, such as ethernet_100g:1");
+  }
+  network.link = link->id;
+  if (colon == std::string_view::npos) return;
+  const auto count = parse_integer(text.substr(colon + 1));
+  if (!count || *count < 1 || *count > kMostNics) {
+    throw InputError("--nic", '"' + std::string(text) + '"',
+                     fmt::format("LINK:COUNT with 1 to {} NICs of a node", kMostNics));
+  }
+  network.nics_per_node = static_cast<int>(*count);
 }
 
 Cluster from_flags(const Place& o, const std::string& word, const Hardware& hardware) {
@@ -92,8 +121,17 @@ Cluster from_flags(const Place& o, const std::string& word, const Hardware& hard
                                       machine.id, machine.hosts, gpus / nodes,
                                       gpus == nodes ? "" : "s"));
   }
-  const ClusterSpec spec =
+  ClusterSpec spec =
       uniform_cluster(machine.id, static_cast<int>(gpus / nodes), static_cast<int>(nodes), gpu);
+  spec.no_p2p = o.no_p2p;
+  if (o.no_p2p && gpus / nodes > 1) {
+    assumptions.emplace_back(
+        "--no-p2p: no GPU reaches another's memory; collectives and copies pass through the host's");
+  }
+  if (!o.nic.empty()) set_nics(o.nic, spec.network, hardware);
+  if (!o.nic.empty() && nodes == 1) {
+    assumptions.push_back(fmt::format("--nic {}: one node, which nothing leaves", o.nic));
+  }
   return {build_fabric(spec, hardware.specs()), std::move(assumptions), std::nullopt};
 }
 

@@ -19,6 +19,8 @@ ForecastMemory memory_of(const MemoryPlan& plan) {
           .peak_live = plan.peak_live,
           .capacity = plan.capacity,
           .fits = plan.fits,
+          .fit_probability = plan.fit().probability,
+          .needed_bytes = plan.fit().needed,
           .by_class = {{"weights", c.weights},
                        {"gradients", c.gradients},
                        {"optimizer", c.optimizer},
@@ -31,14 +33,17 @@ ForecastMemory memory_of(const MemoryPlan& plan) {
 ForecastMemory memory_of(const TransformerMemory& m) {
   return {.needed = m.total(),
           .used = m.total(),
-          .peak_live = m.total() - m.context,
+          .peak_live = m.total() - m.context - m.pool,
           .capacity = m.capacity,
           .fits = m.fits(),
+          .fit_probability = m.fit().probability,
+          .needed_bytes = m.fit().needed,
           .by_class = {{"weights", m.weights},
                        {"gradients", m.gradients},
                        {"optimizer", m.optimizer},
                        {"activations", m.activations},
                        {"buffers", m.buffers},
+                       {"pool", m.pool},
                        {"context", m.context}}};
 }
 
@@ -108,7 +113,7 @@ Forecast forecast_of(const ManyGpusDetails& details) {
   f.by_class = named(p.step.account.by_class());
   f.by_basis = named(p.step.account.by_basis());
   f.bottleneck = bottleneck_of(p);
-  if (p.input) f.cpu_utilization = p.input->busy_threads / p.input->cpu_threads;
+  if (p.input) f.cpu_utilization = p.input->busy_threads / p.input->cpu_limit;
   f.memory = memory_of(p.memory);
   f.power = power_of(p.step.power, f);
   return f;

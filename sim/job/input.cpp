@@ -17,6 +17,7 @@ namespace tracecast {
 namespace {
 
 constexpr std::int64_t kMostThreads = 4096;
+constexpr double kLeastQuota = 0.1;
 
 /// What one sample of the network is made of.
 struct SampleShape {
@@ -96,6 +97,14 @@ HostThreads threads_of(const LoadingHost& host, const PlacedJob& options,
         fmt::format("1 to {}, the threads of {}x {}", most, host.sockets, host.spec->id));
   }
   limit_threads(host, options.cpu_threads, threads);
+  if (options.cpu_quota) {
+    if (!(*options.cpu_quota >= kLeastQuota && *options.cpu_quota <= most)) {
+      throw InputError("--cpu-quota", three_digits(*options.cpu_quota),
+                       fmt::format("{} to {} CPUs, the threads of {}x {}", kLeastQuota, most,
+                                   host.sockets, host.spec->id));
+    }
+    threads.quota = *options.cpu_quota;
+  }
   return threads;
 }
 
@@ -108,6 +117,7 @@ void refuse_loader_flags(const PlacedJob& options) {
   const bool from_memory = options.data == "memory";
   if (!options.pipeline.empty() && !from_memory) refuse("--pipeline", options.pipeline);
   if (options.cpu_threads) refuse("--cpu-threads", std::to_string(*options.cpu_threads));
+  if (options.cpu_quota) refuse("--cpu-quota", three_digits(*options.cpu_quota));
   if (options.workers) refuse("--workers", std::to_string(*options.workers));
 }
 

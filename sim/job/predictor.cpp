@@ -25,12 +25,19 @@ constexpr std::size_t kMostCells = 1'000'000;  ///< remembered; then all are for
 bool is_cpu(const Place& place) { return to_lower(place.gpu).starts_with("cpu:"); }
 
 Cell cell_of(const Forecast& f) {
+  constexpr double kHalf = 0.5;
+  Seconds guessed{};
+  for (const StepPart& part : f.by_basis) {
+    if (part.name == kGuessedBasis) guessed += part.time;
+  }
   return {.samples_per_s = f.throughput_samples_per_s,
           .step_time_s = f.step_time_s,
           .memory_needed = f.memory.needed,
           .memory_capacity = f.memory.capacity,
           .fits = f.memory.fits,
+          .fit_probability = f.memory.fit_probability,
           .power = f.power ? std::optional(f.power->boards_total) : std::nullopt,
+          .is_guessed = guessed.in_s() >= kHalf * f.step_time_s.value,
           .refused = {}};
 }
 

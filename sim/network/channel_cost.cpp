@@ -19,8 +19,10 @@ Seconds buffers_time(const ChannelProfile& c, const ChannelMessage& m) {
   return c.buffer * static_cast<double>(std::max(m.buffers - 1, 0));
 }
 
-bool is_native(Transport transport, LinkKind kind) {
-  return kind != (transport == Transport::Tcp ? LinkKind::Infiniband : LinkKind::Ethernet);
+/// Whether the link's latency is that of messages of the transport.
+bool is_native(Transport transport, const LinkSpec& link) {
+  if (transport == Transport::Tcp) return !link.has_gpu_direct();
+  return link.kind != LinkKind::Ethernet || link.has_gpu_direct();
 }
 
 /// How long a message holds its receiving thread.
@@ -45,7 +47,7 @@ ChannelPath make_channel_path(const ChannelProfile& channel, const LinkSpec& lin
       .channel = channel,
       .link = link.id,
       .wire = link.bandwidth * link.efficiency.value_or(channel.wire_efficiency),
-      .latency = is_native(channel.transport, link.kind) ? link.latency : channel.adapted_latency};
+      .latency = is_native(channel.transport, link) ? link.latency : channel.adapted_latency};
   for (Seconds* time : {&path.channel.send_message, &path.channel.receive_message,
                         &path.channel.buffer, &path.channel.handshake, &path.channel.scan}) {
     *time /= cpu_speed;

@@ -357,7 +357,7 @@ Fabric build_fabric(const ClusterSpec& spec, const SpecLibrary& specs) {
       throw InputError("cluster", machine.id + ", whose slots take any GPU", "the GPU's id");
     }
     const GpuSpec& gpu = specs.gpus().find(group.gpu.empty() ? machine.gpus.front() : group.gpu);
-    state->groups.push_back({wire_machine(machine, group, gpu, spec.network.link, specs), gpu, 0});
+    state->groups.push_back({wire_machine(machine, group, gpu, spec, specs), gpu, 0});
     const MachineWiring& wiring = state->groups.back().wiring;
     const auto count = static_cast<std::uint64_t>(std::max(group.count, 0));
     num_nodes += count;

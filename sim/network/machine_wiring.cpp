@@ -38,8 +38,8 @@ FabricLinkKind kind_of(LinkKind kind) {
 class Wirer {
  public:
   Wirer(const MachineSpec& machine, const ClusterGroup& group, const GpuSpec& gpu,
-        const std::string& network_link, const SpecLibrary& specs)
-      : group_(group), gpu_(gpu), network_link_(network_link), specs_(specs) {
+        const ClusterSpec& cluster, const SpecLibrary& specs)
+      : group_(group), gpu_(gpu), cluster_(cluster), specs_(specs) {
     wiring_.machine = machine;
   }
 
@@ -54,6 +54,7 @@ class Wirer {
     slots_.resize(static_cast<std::size_t>(gpus));
     wiring_.num_slots = static_cast<std::uint32_t>(gpus);
     measure_nvlink();
+    choose_nics();
     add_links();
     slow_down();
     count_bricks();
@@ -70,13 +71,40 @@ class Wirer {
   }
   [[nodiscard]] const MachineNode& node(std::uint32_t i) const { return wiring_.machine.nodes[i]; }
 
+  [[nodiscard]] bool leads_to_network(const MachineLink& drawn) const {
+    return node(drawn.a).kind == NodeKind::Network || node(drawn.b).kind == NodeKind::Network;
+  }
+  [[nodiscard]] const std::string& network_link(const MachineLink& drawn) const {
+    return cluster_.network.link.empty() ? drawn.link : cluster_.network.link;
+  }
+
+  /// How many links each NIC has to the network: as drawn, one where the network's own replace
+  /// them, or as many as the cluster says of a node. Fewer than there are NICs: some of them,
+  /// evenly spaced; more: several of a NIC.
+  void choose_nics() {
+    const MachineSpec& machine = wiring_.machine;
+    count_of_.assign(machine.links.size(), 0);
+    std::vector<std::size_t> drawn;
+    for (std::size_t i = 0; i < machine.links.size(); ++i) {
+      if (!leads_to_network(machine.links[i])) continue;
+      count_of_[i] = cluster_.network.link.empty() ? machine.links[i].count : 1;
+      drawn.push_back(i);
+    }
+    if (!cluster_.network.nics_per_node || drawn.empty()) return;
+    const std::size_t wanted = static_cast<std::size_t>(*cluster_.network.nics_per_node) *
+                               static_cast<std::size_t>(machine.hosts);
+    for (const std::size_t i : drawn) count_of_[i] = 0;
+    for (std::size_t k = 0; k < wanted; ++k) {
+      ++count_of_[drawn[wanted <= drawn.size() ? k * drawn.size() / wanted : k % drawn.size()]];
+    }
+  }
+
   void add_links() {
-    for (const MachineLink& drawn : wiring_.machine.links) {
-      const bool to_network =
-          node(drawn.a).kind == NodeKind::Network || node(drawn.b).kind == NodeKind::Network;
-      const bool replaced = to_network && !network_link_.empty();
-      const LinkSpec& spec = specs_.links().find(replaced ? network_link_ : drawn.link);
-      const int count = replaced ? 1 : drawn.count;
+    for (std::uint32_t i = 0; i < wiring_.machine.links.size(); ++i) {
+      const MachineLink& drawn = wiring_.machine.links[i];
+      const bool to_network = leads_to_network(drawn);
+      const LinkSpec& spec = specs_.links().find(to_network ? network_link(drawn) : drawn.link);
+      const int count = to_network ? count_of_[i] : drawn.count;
       const bool at_gpu =
           node(drawn.a).kind == NodeKind::Gpu || node(drawn.b).kind == NodeKind::Gpu;
       const BytesPerSecond raw = at_gpu ? as_gpu_has_it(spec, count) : spec.bandwidth * count;
@@ -109,7 +137,8 @@ class Wirer {
     const RankVariation& variation = specs_.rank_variation();
     const double speed = specs_.cpus().find(machine.cpu).single_thread_speed() /
                          specs_.cpus().find(variation.tcp_cpu).single_thread_speed();
-    const auto nics = static_cast<int>(machine.nodes_of(NodeKind::Nic).size());
+    const auto nics = static_cast<int>(
+        std::count_if(count_of_.begin(), count_of_.end(), [](int count) { return count > 0; }));
     return {line_rate, variation.tcp_thread * speed,
             std::max(1, machine.hardware_threads / std::max(1, 2 * nics))};
   }
@@ -312,6 +341,7 @@ class Wirer {
     const std::size_t n = slots_.size();
     wiring_.bricks.assign(n * n, 0);
     wiring_.switch_bricks.assign(n, 0);
+    if (cluster_.no_p2p) return;
     for (std::uint32_t i = 0; i < wiring_.machine.links.size(); ++i) {
       if (!is_gpu_mesh(2 * i) || wiring_.links[2 * i].bandwidth <= BytesPerSecond(0)) continue;
       const MachineLink& drawn = wiring_.machine.links[i];
@@ -338,11 +368,14 @@ class Wirer {
   }
 
   [[nodiscard]] LocalPath between_gpus(std::uint32_t from, std::uint32_t to) {
-    if (auto path = over_nvlink(from, to)) return {std::move(*path), RouteKind::Nvlink, false};
+    if (!cluster_.no_p2p) {
+      if (auto path = over_nvlink(from, to)) return {std::move(*path), RouteKind::Nvlink, false};
+    }
     auto path = must_reach(from, to);
     const RouteKind kind = kind_of_path(from, path);
     // CUDA gives no peer access from one socket to another.
-    if (kind != RouteKind::Socket && access_.over_pcie) return {std::move(path), kind, false};
+    if (kind != RouteKind::Socket && access_.over_pcie && !cluster_.no_p2p)
+      return {std::move(path), kind, false};
     const std::uint32_t socket = nearest_socket(to);
     return join(must_reach(from, socket), memory_of_[socket], must_reach(socket, to), kind);
   }
@@ -362,16 +395,15 @@ class Wirer {
     std::vector<std::uint32_t> nics;
     for (std::uint32_t i = 0; i < wiring_.machine.links.size(); ++i) {
       const MachineLink& drawn = wiring_.machine.links[i];
+      if (count_of_[i] == 0) continue;
       const bool a_network = node(drawn.a).kind == NodeKind::Network;
-      if (!a_network && node(drawn.b).kind != NodeKind::Network) continue;
       const std::uint32_t nic = a_network ? drawn.b : drawn.a;
       nics.push_back(nic);
       MachineWiring::Port port;
       port.up = 2 * i + (a_network ? 1 : 0);
       port.down = 2 * i + (a_network ? 0 : 1);
-      const bool is_replaced = !network_link_.empty();
-      port.link = is_replaced ? network_link_ : drawn.link;
-      port.count = is_replaced ? 1 : drawn.count;
+      port.link = network_link(drawn);
+      port.count = count_of_[i];
       port.line_rate = specs_.links().find(port.link).bandwidth;
       const std::uint32_t socket = nearest_socket(nic);
       port.from_host = {must_reach(socket, nic), RouteKind::Network, false};
@@ -420,7 +452,7 @@ class Wirer {
                          (kind == RouteKind::HostBridge &&
                           wiring_.links[direct.front()].kind == FabricLinkKind::C2c);
     const bool peer =
-        access_.to_network && is_near && wiring_.links[port.up].kind == FabricLinkKind::Infiniband;
+        access_.to_network && is_near && specs_.links().find(port.link).has_gpu_direct();
     LocalPath out, in;
     if (peer) {
       out = {direct, RouteKind::Network, false};
@@ -440,13 +472,14 @@ class Wirer {
 
   const ClusterGroup& group_;
   const GpuSpec& gpu_;
-  const std::string& network_link_;
+  const ClusterSpec& cluster_;
   const SpecLibrary& specs_;
   const PeerAccess access_ = specs_.peer_access(gpu_);
   MachineWiring wiring_;
   std::vector<std::uint32_t> slots_;
   std::vector<std::uint32_t> memory_of_;             ///< by node; of sockets
   std::vector<std::vector<std::uint32_t>> leaving_;  ///< by node: links that lead away from it
+  std::vector<int> count_of_;  ///< by drawn link to the network: how many there are
   Ways nvlink_ways_, host_ways_;
   BytesPerSecond drawn_nvlink_{};
 };
@@ -454,9 +487,9 @@ class Wirer {
 }  // namespace
 
 MachineWiring wire_machine(const MachineSpec& machine, const ClusterGroup& group,
-                           const GpuSpec& gpu, const std::string& network_link,
+                           const GpuSpec& gpu, const ClusterSpec& cluster,
                            const SpecLibrary& specs) {
-  return Wirer(machine, group, gpu, network_link, specs).wire();
+  return Wirer(machine, group, gpu, cluster, specs).wire();
 }
 
 }  // namespace tracecast

@@ -42,11 +42,10 @@ struct MachineWiring {
   std::vector<LocalPath> gpu_to_port, port_to_gpu;  ///< by slot, network link included
 };
 
-/// Finds all ways. `network_link`: what NICs have to the network instead of the machine's own;
-/// nothing: as drawn. Throws InputError: an unknown link or CPU, a slow link that joins nothing,
-/// more GPUs than slots.
+/// Finds all ways. Of `cluster`: the network's link and NICs, and whether GPUs reach each other.
+/// Throws InputError: an unknown link or CPU, a slow link that joins nothing, more GPUs than slots.
 [[nodiscard]] MachineWiring wire_machine(const MachineSpec& machine, const ClusterGroup& group,
-                                         const GpuSpec& gpu, const std::string& network_link,
+                                         const GpuSpec& gpu, const ClusterSpec& cluster,
                                          const SpecLibrary& specs);
 
 }  // namespace tracecast

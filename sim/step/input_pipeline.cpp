@@ -71,11 +71,17 @@ double runnable_threads(const StepTimeline& t, const InputStages& stages) {
 double HostThreads::throughput(double runnable) const {
   const double n = std::min(runnable, static_cast<double>(threads));
   const auto c = static_cast<double>(cores);
-  return std::min(n, c) + second_thread_gain * std::clamp(n - c, 0.0, c);
+  const double done = std::min(n, c) + second_thread_gain * std::clamp(n - c, 0.0, c);
+  return quota > 0 && n > quota ? done * (quota / n) : done;
 }
 
 double HostThreads::speed(double runnable) const {
-  return runnable > 1 ? std::min(1.0, throughput(runnable) / runnable) : 1.0;
+  const double most = quota > 0 ? std::min(1.0, quota) : 1.0;
+  return runnable > most ? std::min(1.0, throughput(runnable) / runnable) : 1.0;
+}
+
+double HostThreads::limit() const {
+  return quota > 0 ? std::min(quota, static_cast<double>(threads)) : threads;
 }
 
 double page_cache_hits(Bytes cache, Bytes data_set, bool random_order) {
@@ -102,6 +108,36 @@ double cycles_per_sample(const InputRequest& job) {
               p.resize_cycles_per_output_pixel * output;
   }
   return cycles;
+}
+
+double guessed_share(const InputRequest& job, std::string_view slowest) {
+  if (job.host_is_assumed) return 1;
+  if (slowest != "workers") return 0;
+  const InputPipelineProfile& p = job.pipeline;
+  const auto is_guess = [&](std::string_view field) {
+    const auto value = std::find_if(p.values.begin(), p.values.end(),
+                                    [&](const SpecValue& v) { return v.field == field; });
+    if (value == p.values.end()) return false;
+    const auto source = std::find_if(p.sources.begin(), p.sources.end(),
+                                     [&](const SpecSource& s) { return s.key == value->source; });
+    return source != p.sources.end() && source->title == "Guess";
+  };
+  // Without the values that are guesses: what is left rests on documents or measurements.
+  InputRequest known = job;
+  const auto drop = [&](std::string_view field, double& value) {
+    if (is_guess(field)) value = 0;
+  };
+  InputPipelineProfile& k = known.pipeline;
+  drop("decode_cycles_per_pixel", k.decode_cycles_per_pixel);
+  drop("resize_cycles_per_source_pixel", k.resize_cycles_per_source_pixel);
+  drop("resize_cycles_per_output_pixel", k.resize_cycles_per_output_pixel);
+  drop("convert_cycles_per_value", k.convert_cycles_per_value);
+  drop("cycles_per_token", k.cycles_per_token);
+  drop("cycles_per_sample", k.cycles_per_sample);
+  drop("cycles_per_record", k.cycles_per_record);
+  drop("cycles_per_batch", k.cycles_per_batch);
+  const Seconds all = plan_input(job).prepare;
+  return all > Seconds(0) ? 1 - plan_input(known).prepare / all : 0;
 }
 
 Bytes prepared_bytes(const InputRequest& job) {
@@ -207,13 +243,15 @@ InputRun run_with_input(const StepProgram& program, const InputStages& stages,
   InputUse& use = run.use;
   use.workers = stages.workers;
   use.cpu_threads = host.threads;
+  use.cpu_quota = host.quota;
+  use.cpu_limit = host.limit();
   run.without = simulate(without);
   use.step_without = run.without.step_time;
   const Seconds step = run.timeline.step_time;
   if (step > Seconds(0)) {
     use.waiting = run.timeline.idle_input / step;
     use.busy_threads =
-        std::min((run.timeline.loader_busy + run.timeline.host_busy) / step, 1.0 * host.threads);
+        std::min((run.timeline.loader_busy + run.timeline.host_busy) / step, host.limit());
   }
   use.slowest = slowest_stage(*run.program.input, program.input_copy);
   use.supply = supply_time(*run.program.input, program.input_copy);

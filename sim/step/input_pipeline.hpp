@@ -19,14 +19,19 @@ struct HostThreads {
       1;  ///< that may run at once; at least 1. More than `cores`: second threads of cores.
   Hertz core_speed{};             ///< of one busy core, in Haswell's cycles a second
   double second_thread_gain = 0;  ///< throughput that the second thread of a core adds
+  /// CPU time a second that a container may use, of all its threads; 0: no limit. A quota pins
+  /// nothing: threads spread over all cores and stand still when it is used up.
+  double quota = 0;
 
   /// What `runnable` threads get done together, in cores.
   ///   n = min(runnable, threads),   min(n, cores) + second_thread_gain * min(max(n - cores, 0),
-  ///   cores)
+  ///   cores);   with a quota of fewer than n CPUs the share quota / n of that
   [[nodiscard]] double throughput(double runnable) const;
   /// Speed of one of `runnable` threads (at least 1) over that of a thread with a core to itself,
   /// in (0, 1]: equal shares, as Linux gives threads that are always ready.
   [[nodiscard]] double speed(double runnable) const;
+  /// What CPU utilisation is a share of: the threads, or the quota where that is less.
+  [[nodiscard]] double limit() const;
 };
 
 /// A disk, as far as loaders see it.
@@ -65,6 +70,10 @@ struct InputRequest {
 ///   tokens and other records: per token * output values + per record
 [[nodiscard]] double cycles_per_sample(const InputRequest& job);
 
+/// Share of a batch's loading that rests on guesses: all where nobody named the host; else, where
+/// workers hold it up, the cycles whose source is a guess.
+[[nodiscard]] double guessed_share(const InputRequest& job, std::string_view slowest);
+
 /// The stages of one batch, as if every thread had a core to itself.
 [[nodiscard]] InputStages plan_input(const InputRequest& job);
 /// Bytes of one prepared batch on their way to the GPU.
@@ -82,9 +91,11 @@ struct InputRequest {
 
 /// What the input pipeline did to a step.
 struct InputUse {
-  int workers = 0;      ///< 0: the dispatch thread loads
-  int cpu_threads = 0;  ///< of the host
-  double waiting = 0;   ///< share of the step in which the GPU has nothing to do for want of input
+  int workers = 0;       ///< 0: the dispatch thread loads
+  int cpu_threads = 0;   ///< of the host
+  double cpu_quota = 0;  ///< HostThreads::quota
+  double cpu_limit = 0;  ///< HostThreads::limit: what utilisation is a share of
+  double waiting = 0;    ///< share of the step in which the GPU has nothing to do for want of input
   double busy_threads = 0;    ///< loader and dispatch together, mean
   double cpu_speed = 1;       ///< of each thread over one with a core to itself
   std::string_view slowest;   ///< slowest_stage

@@ -135,6 +135,18 @@ std::vector<TimeShare> time_by_basis(const PricedStep& priced, const StepProgram
   return shares;
 }
 
+void move_to_guessed(std::vector<TimeShare>& by_basis, Seconds guessed) {
+  for (TimeShare& share : by_basis) {
+    if (share.name != cost::to_string(cost::Basis::Transferred)) continue;
+    guessed = min(guessed, share.time);
+    if (!(guessed > Seconds(0))) return;
+    share.time -= guessed;
+    by_basis.push_back({kGuessedBasis, guessed});
+    std::erase_if(by_basis, [](const TimeShare& s) { return !(s.time > Seconds(0)); });
+    return;
+  }
+}
+
 std::string_view to_string(Bottleneck bottleneck) {
   switch (bottleneck) {
     case Bottleneck::Compute:

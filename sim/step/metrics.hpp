@@ -40,6 +40,9 @@ struct PowerRange {
                                      const CostProfile& profile);
 
 /// Part of a step's time, by name.
+/// Name of the basis of what rests on guesses.
+inline constexpr std::string_view kGuessedBasis = "guessed";
+
 struct TimeShare {
   std::string_view name;
   Seconds time{};
@@ -57,6 +60,8 @@ struct TimeShare {
                                                                    const StepTimeline& timeline);
 /// The same by basis; waiting for the host counts as `Transferred`, since host costs come from
 /// other hosts. In the order measured, transferred, spec, unknown; absent ones left out.
+/// Of the time that rests on what other hardware shows, so much rests on guesses.
+void move_to_guessed(std::vector<TimeShare>& by_basis, Seconds guessed);
 [[nodiscard]] std::vector<TimeShare> time_by_basis(const PricedStep& priced,
                                                    const StepProgram& program,
                                                    const StepTimeline& timeline);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/engine/task_graph.hpp"
+#include "sim/step/input_pipeline.hpp"
 #include "sim/step/step_program.hpp"
 #include "sim/step/step_run.hpp"
 
@@ -195,6 +196,32 @@ StepTimeline read_last_step(const StepProgram& program, const StepRun& run,
   return result;
 }
 
+Seconds mean_of_last_half(const StepRun& run, const engine::Schedule& schedule) {
+  const std::size_t last = run.last_of_step.size() - 1, half = run.last_of_step.size() / 2;
+  const auto end_of = [&](std::size_t step) {
+    return schedule.end[run.last_of_step[step].index].in_seconds();
+  };
+  return (end_of(last) - end_of(last - half)) / static_cast<double>(half);
+}
+
+/// Of steps that take turns to be long and short, as batches come in bursts: the mean of the last
+/// half of them, and no less than the loader's slowest stage takes. The wait for input is what
+/// differs.
+void take_mean(const StepProgram& program, const StepRun& run, const engine::Schedule& schedule,
+               StepTimeline& timeline) {
+  const Seconds step =
+      max(mean_of_last_half(run, schedule), supply_time(*program.input, program.input_copy));
+  Seconds more = step - timeline.step_time;
+  // What is not waited for input cannot be left out.
+  more = max(more, timeline.idle_input * -1.0);
+  more = max(more, timeline.critical_input * -1.0);
+  if (!timeline.kernels.empty()) more = max(more, timeline.kernels.front().start * -1.0);
+  for (KernelSpan& span : timeline.kernels) span.start += more, span.end += more;
+  timeline.step_time += more;
+  timeline.idle_input += more;
+  timeline.critical_input += more;
+}
+
 }  // namespace
 
 StepRun build_step_run(const StepProgram& program, int num_steps) {
@@ -207,15 +234,24 @@ StepTimeline simulate(const StepProgram& program) {
     const StepRun run = build_step_run(program, 2);
     return read_last_step(program, run, run.graph.run());
   }
-  constexpr int kFewest = 3, kFewestWithInput = 6, kMost = 24;
+  // Of unsteady steps with input the last half counts by its mean.
+  constexpr int kFewest = 3, kFewestWithInput = 6, kMost = 24, kMostWithInput = 48;
   constexpr double kSteady = 1e-3;
   for (int steps = program.input ? kFewestWithInput : kFewest;; steps *= 2) {
     const StepRun run = build_step_run(program, steps);
     const engine::Schedule schedule = run.graph.run();
     const Seconds now = last_step(run, schedule).in_seconds();
     const Seconds before = last_step(run, schedule, 1).in_seconds();
-    const bool steady = std::abs((now - before).in_s()) <= kSteady * now.in_s();
-    if (steady || steps >= kMost) return read_last_step(program, run, schedule);
+    bool steady = std::abs((now - before).in_s()) <= kSteady * now.in_s();
+    // Batches may come in bursts: steps alike that follow each other are not yet all.
+    if (program.input && steady) {
+      const Seconds mean = mean_of_last_half(run, schedule);
+      steady = std::abs((mean - now).in_s()) <= kSteady * now.in_s();
+    }
+    if (!steady && steps < (program.input ? kMostWithInput : kMost)) continue;
+    StepTimeline timeline = read_last_step(program, run, schedule);
+    if (!steady && program.input) take_mean(program, run, schedule, timeline);
+    return timeline;
   }
 }
 

@@ -226,6 +226,7 @@ void StepAccount::add(const StepAccount& other, double weight) {
   host_update += other.host_update * weight;
   stragglers += other.stragglers * weight;
   input += other.input * weight;
+  guessed += other.guessed * weight;
   servers += other.servers * weight;
 }
 
@@ -253,6 +254,7 @@ std::vector<TimeShare> StepAccount::by_basis() const {
     if (b == index_of(cost::Basis::Transferred)) time += total() - work.kernels();
     if (time > Seconds(0)) shares.push_back({cost::to_string(static_cast<cost::Basis>(b)), time});
   }
+  move_to_guessed(shares, guessed);
   return shares;
 }
 

@@ -55,6 +55,7 @@ void add_kernel(WorkMix& mix, const Prediction& one_gpu, std::uint32_t k, Second
 struct StepAccount {
   WorkMix work;
   Seconds communication{}, host_update{}, stragglers{}, input{};
+  Seconds guessed{};  ///< of `input`, what rests on guesses of the loader or its host
   Seconds servers{};  ///< a worker waits for parameter servers and their channel
 
   [[nodiscard]] Seconds total() const;
@@ -63,7 +64,7 @@ struct StepAccount {
   /// Kernel classes greatest first, then "idle" and what is none, absent ones left out.
   [[nodiscard]] std::vector<TimeShare> by_class() const;
   /// Kernels by the basis of their price. Everything else is Transferred: hosts, links and loaders
-  /// are known from other machines.
+  /// are known from other machines, but for `guessed`.
   [[nodiscard]] std::vector<TimeShare> by_basis() const;
 };
 

@@ -55,7 +55,7 @@ void fill(ServingRow& row, const ServingReport& a, const std::optional<Interval>
 
 void add_rows(std::vector<ServingRow>& rows, const ServingComparison& asked, const std::string& gpu,
               const Hardware& hardware, const plan::Catalogue& catalogue) {
-  Place place;
+  Place place = asked.place;
   place.gpu = gpu;
   place.gpus = asked.gpus;
   Served served(asked.job, place, hardware);

@@ -11,6 +11,7 @@ namespace tracecast {
 /// What `compare --serve` asks of every GPU: the load in flight, or the rate within limits.
 struct ServingComparison {
   ServingJob job;
+  Place place{};  ///< machine and links
   std::int64_t input = 1024, output = 128;
   std::vector<std::int64_t> in_flight;     ///< one row for each; empty where there are limits
   std::optional<double> ttft_ms, tpot_ms;  ///< of nine requests in ten

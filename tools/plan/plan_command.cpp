@@ -13,6 +13,7 @@
 #include "sim/job/mode/serving_job.hpp"
 #include "sim/job/sha256.hpp"
 #include "sim/plan/purchase/remembered_cells.hpp"
+#include "tools/command/amounts.hpp"
 #include "tools/command/output.hpp"
 #include "tools/command/subcommand.hpp"
 #include "tools/command/whole_number.hpp"
@@ -38,21 +39,6 @@ struct Options {
 constexpr std::uint64_t kMostSmallFile = 1 << 20;
 constexpr std::size_t kMostRunners = 5;
 
-/// "30d", "12h": a time with its unit.
-Seconds time_of(const std::string& text) {
-  const auto fail = [&] {
-    throw InputError("--deadline", '"' + text + '"', "a time with its unit: 36h, 30d or 8w");
-  };
-  if (text.size() < 2) fail();
-  const auto value = parse_double(std::string_view(text).substr(0, text.size() - 1));
-  const double unit = text.back() == 'h'   ? 3600
-                      : text.back() == 'd' ? 86400
-                      : text.back() == 'w' ? 7 * 86400
-                                           : 0;
-  if (!value || *value <= 0 || unit == 0 || *value * unit > 20 * 8760 * 3600.0) fail();
-  return Seconds(*value * unit);
-}
-
 plan::PurchaseGoal goal_of(const Options& options) {
   if (options.goal.empty())
     return options.deadline.empty() ? plan::PurchaseGoal::Makespan : plan::PurchaseGoal::Cost;
@@ -71,7 +57,7 @@ void add_catalogue(const Options& options, const Hardware& hardware, PlanReport&
   }
   report.is_embedded = options.catalogue.empty();
   report.catalogue = report.is_embedded
-                         ? plan::embedded_catalogue(hardware.gpus())
+                         ? plan::embedded_catalogue(hardware.gpus(), plan::Priced::Machines)
                          : plan::load_catalogue(read_file(options.catalogue, kMostSmallFile),
                                                 options.catalogue, hardware.gpus());
   for (const plan::Offer& offer : report.catalogue.offers) {
@@ -88,7 +74,7 @@ void set_limits(const Options& options, plan::PurchaseLimits& limits) {
   limits.budget_usd = options.budget_usd;
   if (options.power_kw) limits.power = Watts(*options.power_kw * 1000);
   if (options.rack_units) limits.rack_units = static_cast<int>(*options.rack_units);
-  if (!options.deadline.empty()) limits.deadline = time_of(options.deadline);
+  if (!options.deadline.empty()) limits.deadline = parse_time("--deadline", options.deadline);
 }
 
 /// Jobs without a way to run, and the nearest that there is: memory that lacks least, or why there

@@ -405,33 +405,66 @@ Bounds bounds_of(const Reading& in, int stated) {
   return bounds;
 }
 
-/// Columns that mean something to `predict` and nothing here: what they say would be lost without a
-/// word.
-void refuse_unheeded(const Reading& in) {
-  constexpr std::array kUnheeded{
-      "precision",  "framework", "framework_version", "optimizer", "recompute",     "accumulate",
-      "pipeline",   "workers",   "cpu_threads",       "host_cpu",  "machine",       "disk",
-      "image_size", "seq_len",   "channels_last",     "strategy",  "power_limit_w", "gpu"};
-  for (const char* column : kUnheeded) {
-    const std::string_view value = in.row.text_or_empty(column);
-    if (value.empty()) continue;
-    throw InputError(
-        in.reader.where() + ", " + column, "\"" + std::string(value) + "\"",
-        "no such column: jobs are predicted by model, batch, num_gpu and data; a table "
-        "of --throughputs says the rest");
-  }
+/// Columns that are flags of `predict`, for jobs whose rates are predicted.
+constexpr std::array kPredictColumns{
+    "data",         "pipeline",   "workers",   "cpu_threads", "cpu_quota",
+    "host_cpu",     "machine",    "disk",      "nic",         "no_p2p",
+    "precision",    "framework",  "optimizer", "recompute",   "framework_version",
+    "accumulate",   "image_size", "seq_len",   "strategy",    "channels_last",
+    "power_limit_w"};
+
+/// "no-p2p" of a column no_p2p; a unit belongs to the column alone.
+std::string flag_of(std::string_view column) {
+  if (column.ends_with("_w")) column.remove_suffix(2);
+  std::string flag(column);
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
 }
 
-/// The data set that a program loads. Rates that are stated or measured have theirs in them
-/// already.
-std::string data_of(const Reading& in, const Program& program, bool states_steps) {
-  const std::string data(in.row.text_or_empty("data"));
-  if (data.empty()) return data;
+/// What a row says of a column that is yes or no.
+bool says_yes(const Reading& in, std::string_view column, std::string_view value) {
+  const std::string word = to_lower(value);
+  for (const char* yes : {"yes", "true", "1"})
+    if (word == yes) return true;
+  for (const char* no : {"no", "false", "0"})
+    if (word == no) return false;
+  throw InputError(in.reader.where() + ", " + std::string(column), "\"" + std::string(value) + "\"",
+                   "yes or no");
+}
+
+/// Flags with which the rate of a row's program is predicted. Rates that are stated or measured
+/// have all of it in them already, and a GPU is the fleet's.
+std::vector<std::pair<std::string, std::string>> flags_of(const Reading& in, const Program& program,
+                                                          bool states_steps) {
+  const auto refuse = [&](std::string_view column, const std::string& expected) {
+    throw InputError(in.reader.where() + ", " + std::string(column),
+                     "\"" + std::string(in.row.text_or_empty(column)) + "\"", expected);
+  };
+  if (!in.row.text_or_empty("gpu").empty() && states_steps && !in.kinds.knows(program))
+    refuse("gpu", "no such column: GPUs are the fleet's; gpu_types says which of them");
   const bool is_measured = in.kinds.knows(program);
-  if (states_steps && !is_measured) return data;
-  throw InputError(in.reader.where() + ", data", "\"" + data + "\"",
-                   is_measured ? "none: the table of throughputs knows how fast this program is"
-                               : "none: the job states how long it takes; or steps instead");
+  std::vector<std::pair<std::string, std::string>> flags;
+  for (const std::string_view column : kPredictColumns) {
+    const std::string value(in.row.text_or_empty(column));
+    if (value.empty()) continue;
+    if (is_measured && column == "data")
+      refuse(column, "none: the table of throughputs knows how fast this program is");
+    if (is_measured) continue;
+    if (!states_steps && column == "data")
+      refuse(column, "none: the job states how long it takes; or steps instead");
+    if (!states_steps) continue;
+    if (column == "no_p2p" || column == "channels_last") {
+      const bool yes = says_yes(in, column, value);
+      if (yes) {
+        flags.emplace_back(flag_of(column), "");
+      } else if (column == "channels_last") {
+        flags.emplace_back("no-channels-last", "");
+      }
+      continue;
+    }
+    flags.emplace_back(flag_of(column), value);
+  }
+  return flags;
 }
 
 std::optional<QueuedJob> read_plain(Reading& in) {
@@ -456,8 +489,7 @@ std::optional<QueuedJob> read_plain(Reading& in) {
   const bool states_steps = !row.text_or_empty("steps").empty();
   if (program.model.empty() && !in.drawable.empty() && !states_steps)
     program = in.draw(program.gpus);
-  program.data = data_of(in, program, states_steps);
-  if (states_steps && !in.kinds.knows(program)) refuse_unheeded(in);
+  program.flags = flags_of(in, program, states_steps);
   if (states_steps || in.kinds.knows(program)) {
     job.kind = in.kinds.rated(program, allowed, bounds, in.reader.where());
     job.steps = states_steps

@@ -37,9 +37,9 @@ using RateSource =
 /// - `submit_s`, `num_gpu` or `gpus`, and `duration_s` or `steps`: any other. Rows of one `cluster`
 /// or `vc` are in the
 ///   order of arrival. Optional: `job_id, model, batch, deadline_s, weight, gpu_types` (allowed
-///   ones, joined by a bar); `data`, the set that a job loads whose rate is predicted, as `predict
-///   --data` has it; other columns that `predict` would heed (precision, framework, machine ...)
-///   are refused where they say something; `global_batch` of all GPUs instead of `batch` of each;
+///   ones, joined by a bar); `data, pipeline, workers, cpu_threads, cpu_quota, host_cpu, machine,
+///   disk, nic, no_p2p` and others that are flags of `predict` (precision, framework ...), which mean
+///   the same of jobs whose rates are predicted; `global_batch` of all GPUs instead of `batch` of each;
 ///   `min_gpus, max_gpus` around the stated number: an elastic gang, whose rates by size are those
 ///   of the tables or predicted, and `resize_s`, what another size costs it at least.
 /// Rates come from the tables, then from `predicted`; a job that states its duration takes that

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "sim/plan/fleet.hpp"
@@ -31,7 +32,8 @@ class RateTables {
     std::int64_t batch = 0;
     int gpus = 1;
     std::int64_t global_batch = 0;  ///< of all GPUs, instead of `batch` of each; 0: not stated
-    std::string data{};  ///< set that is loaded, of jobs whose rates are predicted; empty: none
+    /// Flags of `predict` and their values, of jobs whose rates are predicted: "data", "imagenet".
+    std::vector<std::pair<std::string, std::string>> flags{};
     friend auto operator<=>(const Program&, const Program&) = default;
   };
   struct Pair {

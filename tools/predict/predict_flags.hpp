@@ -16,6 +16,7 @@ struct FlagContext {
   std::int64_t stages = 1;   ///< of a divided transformer
   int zero = 0;
   bool explains = false;
+  bool counts_epochs = false;  ///< work is stated in epochs, whatever the answer tells of energy
   std::span<const std::string> sets{};  ///< "PATH=VALUE" of `--set`
   const SpecLibrary& specs = SpecLibrary::embedded();
 };

@@ -1,7 +1,13 @@
 #include "tools/report/common_json.hpp"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <nlohmann/json.hpp>
+
+#include "sim/base/text.hpp"
+#include "tools/command/interval_json.hpp"
+#include "tools/command/output.hpp"
 
 namespace tracecast {
 namespace {
@@ -34,6 +40,7 @@ Json input_json(const ResolvedJob& job, const InputUse& use) {
           {"pipeline", job.input->pipeline.id},
           {"workers", use.workers},
           {"cpu_threads", use.cpu_threads},
+          {"cpu_quota", use.cpu_quota > 0 ? Json(use.cpu_quota) : Json()},
           {"host_is_assumed", job.input->host_is_assumed},
           {"waiting_share", use.waiting},
           {"busy_threads", use.busy_threads},
@@ -47,6 +54,18 @@ Json input_json(const ResolvedJob& job, const InputUse& use) {
           {"workers_needed", use.workers_needed ? Json(*use.workers_needed) : Json()}};
 }
 
+std::string utilization_of(const InputUse& use) {
+  return use.cpu_limit < use.cpu_threads
+             ? fmt::format("a quota of {} CPUs", three_digits(use.cpu_quota))
+             : fmt::format("{} threads", use.cpu_threads);
+}
+
+std::string processors_text(const InputUse& use) {
+  std::string text = fmt::format("{} CPU threads", use.cpu_threads);
+  if (use.cpu_quota > 0) text += fmt::format(" with {}", utilization_of(use));
+  return text;
+}
+
 Json memory_json(const MemoryPlan& memory, const MemoryAdvice& advice) {
   const MemoryByClass& c = memory.by_class;
   return {{"peak_live_bytes", memory.peak_live.in_bytes()},
@@ -55,7 +74,13 @@ Json memory_json(const MemoryPlan& memory, const MemoryAdvice& advice) {
           {"capacity_bytes", memory.capacity.in_bytes()},
           {"headroom_bytes", memory.headroom().in_bytes()},
           {"fits", memory.fits},
+          {"fit_probability", memory.fit().probability},
+          {"fit", fit_words(memory.fit().probability)},
+          {"needed_interval_bytes", interval_json(memory.fit().needed)},
+          {"least_needed_bytes", memory.least.in_bytes()},
+          {"peak_allocated_bytes", memory.peak_allocated.in_bytes()},
           {"largest_batch", advice.largest_batch ? Json(*advice.largest_batch) : Json()},
+          {"largest_batch_at_95_percent", advice.sure_batch ? Json(*advice.sure_batch) : Json()},
           {"with_full_recomputation", recomputation_json(advice)},
           {"by_class_bytes",
            {{"weights", c.weights.in_bytes()},

@@ -15,6 +15,10 @@ namespace tracecast {
                                                  const MemoryAdvice& advice);
 /// What the loader of `job` does.
 [[nodiscard]] nlohmann::ordered_json input_json(const ResolvedJob& job, const InputUse& use);
+/// What CPU utilisation is a share of: "16 threads", or "a quota of 4 CPUs".
+[[nodiscard]] std::string utilization_of(const InputUse& use);
+/// "16 CPU threads with a quota of 4 CPUs".
+[[nodiscard]] std::string processors_text(const InputUse& use);
 /// Power of the mean board, of all `boards`, and their energy per sample: total power over the rate
 /// of samples.
 void set_power(nlohmann::ordered_json& doc, const ResolvedJob& job, const PowerRange& power,

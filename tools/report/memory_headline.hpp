@@ -10,12 +10,16 @@
 
 namespace tracecast {
 
-/// What stands first on a page where memory decides: that the job does not fit, and the largest
-/// batch that does, where it is known. Empty: it fits and nobody asked.
+/// Largest batches that fit with 50 % and with 95 %; nothing: nobody asked.
+struct LargestBatches {
+  std::optional<std::int64_t> likely, sure;
+};
+
+/// What stands first on a page: whether the job fits, with which probability, and the largest
+/// batches that do, where they are known.
 [[nodiscard]] std::string memory_headline(const MemoryPlan& memory, const MemoryAdvice& advice);
-/// The same of `needed` bytes of `capacity`; `what` is fitted ("micro-batch").
-[[nodiscard]] std::string memory_headline(Bytes needed, Bytes capacity, bool fits,
-                                          std::string_view what,
-                                          const std::optional<std::int64_t>& largest);
+/// The same of any job; `what` is fitted ("micro-batch").
+[[nodiscard]] std::string memory_headline(const MemoryFit& fit, Bytes capacity,
+                                          std::string_view what, const LargestBatches& largest);
 
 }  // namespace tracecast

@@ -86,6 +86,9 @@ std::string report_json(const ResolvedJob& job, const Prediction& p, const Memor
   doc["gpu_utilization"] = job.cpu ? Json() : range_json(p.gpu_utilization);
   doc["sm_efficiency"] = p.sm_efficiency;
   doc["cpu_utilization"] = p.cpu_utilization;
+  doc["cpu_utilization_of"] = job.cpu   ? fmt::format("{} cores", job.cpu->cores())
+                              : p.input ? utilization_of(*p.input)
+                                        : std::string("one core");
   doc["memory"] = memory_json(p.memory, advice);
   if (job.cpu) {
     doc["power_w"] = doc["energy_j_per_sample"] = Json();

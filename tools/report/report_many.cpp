@@ -105,8 +105,7 @@ void add_rates(std::string& page, const Interval& samples_per_s, const Interval&
 std::string report_many_text(const ResolvedJob& job, const ManyGpus& many,
                              const MemoryAdvice& advice) {
   std::string page;
-  if (const std::string memory = memory_headline(many.memory, advice); !memory.empty())
-    add_line(page, "Memory", memory);
+  add_line(page, "Memory", memory_headline(many.memory, advice));
   add_line(page, "Network",
            fmt::format("{}: {} parameters, {}B of gradients to communicate", job.forward->name,
                        short_count(static_cast<double>(job.forward->parameter_count())),
@@ -138,13 +137,13 @@ std::string report_many_text(const ResolvedJob& job, const ManyGpus& many,
   if (many.input) {
     add_line(page, "Input",
              fmt::format(
-                 "GPUs wait {} of the time; the loaders of a node, {} on {} CPU threads, "
+                 "GPUs wait {} of the time; the loaders of a node, {} on {}, "
                  "could supply {} samples/s to each GPU",
                  percent(many.input->waiting),
                  many.input->workers == 0   ? "the dispatch threads"
                  : many.input->workers == 1 ? "1 worker"
                                             : fmt::format("{} workers", many.input->workers),
-                 many.input->cpu_threads,
+                 processors_text(*many.input),
                  three_digits(static_cast<double>(job.options.batch) / many.input->supply.in_s())));
   }
   for (std::size_t k = 0; k < many.groups.size(); ++k) {
@@ -188,7 +187,8 @@ std::string report_many_json(const ResolvedJob& job, const ManyGpus& many,
   set_step(doc, many.step.account, parts_of(many.step), step);
   if (many.input) {
     doc["input"] = input_json(job, *many.input);
-    doc["cpu_utilization"] = many.input->busy_threads / many.input->cpu_threads;
+    doc["cpu_utilization"] = many.input->busy_threads / many.input->cpu_limit;
+    doc["cpu_utilization_of"] = utilization_of(*many.input);
   }
   doc["bottleneck"] = bottleneck_of(many);
   doc["scaling"] = scaling_json(many);

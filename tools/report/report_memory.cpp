@@ -24,17 +24,20 @@ std::string verdict(const ResolvedJob& job, const MemoryPlan& memory) {
   const std::string capacity = gibibytes(memory.capacity);
   if (memory.fits) {
     return fmt::format(
-        "{}  of {}: it fits, {} to spare",
+        "{}  of {}: {}, {} to spare",
         row(job.cpu ? "the process holds" : "nvidia-smi shows", gibibytes(memory.device_used)),
-        capacity, gibibytes(memory.headroom()));
+        capacity,
+        memory.fit().probability < kSurelyFits ? fit_words(memory.fit().probability) : "it fits",
+        gibibytes(memory.headroom()));
   }
   return fmt::format("{}  of {}: DOES NOT FIT, {} too much",
                      row("needed", gibibytes(memory.needed)), capacity,
                      gibibytes(memory.needed - memory.capacity));
 }
 
-std::string largest(const ResolvedJob& job, std::int64_t batch) {
+std::string largest(const ResolvedJob& job, std::int64_t batch, std::optional<std::int64_t> sure) {
   std::string line = row("largest batch that fits", batch == 0 ? "none" : std::to_string(batch));
+  if (sure && *sure < batch) line += fmt::format("  with 50 %; {} with 95 %", *sure);
   if (batch == job.options.batch) line += "  this one";
   if (batch == kMostBatch) line += "  or more";
   return line;
@@ -52,22 +55,27 @@ std::string with_recomputation(const Prediction& prediction, const Prediction& r
 
 }  // namespace
 
-std::string memory_headline(Bytes needed, Bytes capacity, bool fits, std::string_view what,
-                            const std::optional<std::int64_t>& largest) {
-  if (fits && !largest) return {};
-  std::string text = fits ? "fits"
-                          : fmt::format("DOES NOT FIT: {} GiB needed, {} there", gibibytes(needed),
-                                        gibibytes(capacity));
-  if (largest) {
-    text += fmt::format("; largest {} that fits: {}", what,
-                        *largest == 0 ? "none" : std::to_string(*largest));
+std::string memory_headline(const MemoryFit& fit, Bytes capacity, std::string_view what,
+                            const LargestBatches& largest) {
+  const Interval& needed = fit.needed;
+  const std::string verdict = fit_words(fit.probability);
+  std::string text = fmt::format("{}: {} of {} GiB needed (90 % interval: {} to {})",
+                                 fit.probability < kHardlyFits ? "DOES NOT FIT" : verdict,
+                                 gibibytes(Bytes(needed.value)), gibibytes(capacity),
+                                 gibibytes(Bytes(needed.low)), gibibytes(Bytes(needed.high)));
+  if (!largest.likely) return text;
+  if (*largest.likely == 0) return text + fmt::format("; largest {} that fits: none", what);
+  text += fmt::format("; largest {} that fits: {}", what, *largest.likely);
+  if (largest.sure) {
+    text += *largest.sure == *largest.likely ? std::string(" (with 95 %)")
+                                             : fmt::format(" ({} with 95 %)", *largest.sure);
   }
   return text;
 }
 
 std::string memory_headline(const MemoryPlan& memory, const MemoryAdvice& advice) {
-  return memory_headline(memory.needed, memory.capacity, memory.fits, "batch",
-                         advice.largest_batch);
+  return memory_headline(memory.fit(), memory.room, "batch",
+                         {advice.largest_batch, advice.sure_batch});
 }
 
 std::vector<std::string> memory_lines(const ResolvedJob& job, const Prediction& prediction,
@@ -91,7 +99,7 @@ std::vector<std::string> memory_lines(const ResolvedJob& job, const Prediction& 
         fmt::format("{}  {:>5}  {}", row(name, gibibytes(bytes)), percent(share), bar(share, 32)));
   }
   lines.push_back(verdict(job, memory));
-  if (advice.largest_batch) lines.push_back(largest(job, *advice.largest_batch));
+  if (advice.largest_batch) lines.push_back(largest(job, *advice.largest_batch, advice.sure_batch));
   if (advice.is_hopeless) {
     lines.push_back(
         "  weights, optimizer and context alone exceed it: no batch and no recomputation helps");

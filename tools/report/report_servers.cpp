@@ -78,8 +78,7 @@ Json servers_json(const ServerPrediction& p) {
 std::string report_servers_text(const ResolvedJob& job, const ServerPrediction& p,
                                 const MemoryAdvice& advice) {
   std::string page;
-  if (const std::string memory = memory_headline(p.one_gpu.memory, advice); !memory.empty())
-    add_line(page, "Memory", memory);
+  add_line(page, "Memory", memory_headline(p.one_gpu.memory, advice));
   add_line(page, "Network",
            fmt::format("{}: {} parameters in {} variables, {}B", job.forward->name,
                        short_count(static_cast<double>(job.forward->parameter_count())),

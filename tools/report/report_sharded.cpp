@@ -42,9 +42,11 @@ struct NamedBytes {
   Bytes bytes;
 };
 std::vector<NamedBytes> bytes_of(const TransformerMemory& m) {
-  return {{"weights", "weights", m.weights},       {"gradients", "gradients", m.gradients},
-          {"optimizer", "optimizer", m.optimizer}, {"activations", "activations", m.activations},
-          {"buffers", "buffers", m.buffers},       {"context, libraries", "context", m.context}};
+  return {
+      {"weights", "weights", m.weights},           {"gradients", "gradients", m.gradients},
+      {"optimizer", "optimizer", m.optimizer},     {"activations", "activations", m.activations},
+      {"buffers", "buffers", m.buffers},           {"held by the allocator", "pool", m.pool},
+      {"context, libraries", "context", m.context}};
 }
 
 std::string describe(const ParallelPlan& p) {
@@ -95,9 +97,9 @@ std::string describe_batch(const ParallelPlan& p) {
 std::string report_sharded_text(const ShardedStep& job, bool explains) {
   const TransformerPrediction& p = job.prediction;
   std::string page;
-  const std::string memory = memory_headline(p.memory.total(), p.memory.capacity, p.memory.fits(),
-                                             "micro-batch", job.largest_micro_batch);
-  if (!memory.empty()) add_line(page, "Memory", memory);
+  add_line(page, "Memory",
+           memory_headline(p.memory.fit(), p.memory.capacity, "micro-batch",
+                           {job.largest_micro_batch, job.sure_micro_batch}));
   add_line(page, "Network",
            fmt::format("{}: {} parameters{}, {} layers of width {}", job.network,
                        short_count(p.parameters),
@@ -149,12 +151,12 @@ std::string report_sharded_text(const ShardedStep& job, bool explains) {
   for (const NamedBytes& b : bytes_of(p.memory)) {
     page += fmt::format("  {}{:>10}\n", fit(b.text, 26, 2), three_digits(b.bytes.in_mib() / 1024));
   }
-  page += fmt::format("  {}{:>10}  of {}: {}\n", fit("total", 26),
-                      three_digits(p.memory.total().in_mib() / 1024),
-                      three_digits(p.memory.capacity.in_mib() / 1024),
-                      p.memory.fits() ? "it fits" : "it does not fit");
+  page += fmt::format(
+      "  {}{:>10}  of {}: {}\n", fit("total", 26), three_digits(p.memory.total().in_mib() / 1024),
+      three_digits(p.memory.capacity.in_mib() / 1024), fit_words(p.memory.fit().probability));
   if (job.largest_micro_batch) {
-    page += fmt::format("  {}{:>10}\n", fit("largest micro-batch", 26), *job.largest_micro_batch);
+    page += fmt::format("  {}{:>10}  with 50 %; {} with 95 %\n", fit("largest micro-batch", 26),
+                        *job.largest_micro_batch, job.sure_micro_batch.value_or(0));
   }
   if (explains) add_pieces(page, p);
   page += '\n';
@@ -232,7 +234,12 @@ std::string report_sharded_json(const ShardedStep& job, bool explains) {
       {"total_bytes", p.memory.total().in_bytes()},
       {"capacity_bytes", p.memory.capacity.in_bytes()},
       {"fits", p.memory.fits()},
-      {"largest_micro_batch", job.largest_micro_batch ? Json(*job.largest_micro_batch) : Json()}};
+      {"fit_probability", p.memory.fit().probability},
+      {"fit", fit_words(p.memory.fit().probability)},
+      {"needed_interval_bytes", interval_json(p.memory.fit().needed)},
+      {"largest_micro_batch", job.largest_micro_batch ? Json(*job.largest_micro_batch) : Json()},
+      {"largest_micro_batch_at_95_percent",
+       job.sure_micro_batch ? Json(*job.sure_micro_batch) : Json()}};
   for (const NamedBytes& b : bytes_of(p.memory))
     memory["by_class_bytes"][b.key] = b.bytes.in_bytes();
   json["memory"] = std::move(memory);
@@ -290,6 +297,7 @@ std::string report_sharded_csv(const ShardedStep& job, bool explains) {
   record.add("mfu", p.mfu);
   record.add("memory_total_bytes", p.memory.total().in_bytes());
   record.add("fits", p.memory.fits() ? "yes" : "no");
+  record.add("fit_probability", p.memory.fit().probability);
   for (const NamedTime& t : times_of(p.shares))
     record.add(std::string(t.key) + "_s", t.time.in_s());
   record.add("energy_j_per_token", p.energy_per_token.in_j());

@@ -140,11 +140,11 @@ void add_input(Page& page, const ResolvedJob& job, const InputUse& use) {
   const auto batch = static_cast<double>(job.options.batch);
   page.line("Input", "the GPU waits {} of the time; the loader could supply {} samples/s ({})",
             percent(use.waiting), three_digits(batch / use.supply.in_s()), use.slowest);
-  page.line("", "{} on {} CPU threads; {} ms of one core per sample{}",
+  page.line("", "{} on {}; {} ms of one core per sample{}",
             use.workers == 0   ? "no workers: the dispatch thread loads,"
             : use.workers == 1 ? "1 worker"
                                : fmt::format("{} workers", use.workers),
-            use.cpu_threads, three_digits(use.sample_cpu_time.in_ms()),
+            processors_text(use), three_digits(use.sample_cpu_time.in_ms()),
             use.cpu_speed < 0.995 ? fmt::format("; threads share cores: {} of that speed each",
                                                 percent(use.cpu_speed))
                                   : "");
@@ -158,8 +158,8 @@ void add_input(Page& page, const ResolvedJob& job, const InputUse& use) {
 
 void add_cpu(Page& page, const Prediction& p) {
   if (p.input) {
-    page.line("CPU utilisation", "{} of {} threads: {} at work, loading and dispatching",
-              percent(p.cpu_utilization), p.input->cpu_threads,
+    page.line("CPU utilisation", "{} of {}: {} at work, loading and dispatching",
+              percent(p.cpu_utilization), utilization_of(*p.input),
               three_digits(p.input->busy_threads));
   } else {
     page.line("CPU utilisation", "{} of one core: the dispatch thread", percent(p.cpu_utilization));
@@ -222,8 +222,7 @@ void add_basis(Page& page, const ResolvedJob& job, const Prediction& p) {
 
 std::string report_text(const ResolvedJob& job, const Prediction& p, const MemoryAdvice& advice) {
   Page page;
-  if (const std::string memory = memory_headline(p.memory, advice); !memory.empty())
-    page.line("Memory", "{}", memory);
+  page.line("Memory", "{}", memory_headline(p.memory, advice));
   add_job(page, job);
   page.blank();
   const TimeUnit unit(p.step_time_s.value);

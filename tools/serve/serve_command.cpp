@@ -15,6 +15,7 @@
 #include "tools/command/parse_flags.hpp"
 #include "tools/command/subcommand.hpp"
 #include "tools/command/whole_number.hpp"
+#include "tools/predict/cluster_options.hpp"
 #include "tools/report/page.hpp"
 #include "tools/serve/idle_flags.hpp"
 #include "tools/serve/serve_flags.hpp"
@@ -404,6 +405,7 @@ CLI::App* add_serve_subcommand(CLI::App& app, ServeOptions& options) {
   subcommand->add_option("--gpu", o->place.gpu, "GPU")->type_name("ID");
   subcommand->add_option("--machine", o->place.machine, "Machine; else a usual one for the GPU")
       ->type_name("ID");
+  add_link_options(*subcommand, o->place);
   add_sharing(*subcommand, *o);
   add_load(*subcommand, *o);
   subcommand

@@ -114,6 +114,9 @@ void list_prediction(Cells& cells, const Forecast& f) {
   cells.number("device_used_bytes", f.memory.used.in_bytes());
   cells.number("peak_live_bytes", f.memory.peak_live.in_bytes());
   cells.number("memory_capacity_bytes", f.memory.capacity.in_bytes());
+  cells.number("fit_probability", f.memory.fit_probability);
+  cells.number("memory_needed_low_bytes", f.memory.needed_bytes.low);
+  cells.number("memory_needed_high_bytes", f.memory.needed_bytes.high);
   cells.number("power_idle_w", watts(f, &PowerRange::idle));
   cells.number("power_min_w", watts(f, &PowerRange::min));
   cells.number("power_avg_w", watts(f, &PowerRange::avg));
@@ -122,7 +125,7 @@ void list_prediction(Cells& cells, const Forecast& f) {
                f.power ? std::optional(f.power->boards_total.in_w()) : std::nullopt);
   cells.number("energy_j_per_sample",
                f.power ? std::optional(f.power->energy_per_sample.in_j()) : std::nullopt);
-  for (const char* basis : {"measured", "transferred", "spec", "unknown"})
+  for (const char* basis : {"measured", "transferred", "spec", "guessed", "unknown"})
     cells.number(std::string("basis_") + basis, share_on(f, basis));
   cells.text("by_class_s_json", parts_json(f.by_class));
   cells.text("by_cause_s_json", parts_json(f.by_cause));

@@ -147,7 +147,8 @@ class Replayer {
           return asked.change->what == Change::What::Links ||
                  asked.change->what == Change::What::Latency;
         });
-    if (c.gpus || c.nodes || !c.machine.empty() || !c.cluster.empty() || has_link_change)
+    if (c.gpus || c.nodes || !c.machine.empty() || !c.cluster.empty() || !c.nic.empty() ||
+        c.no_p2p || has_link_change)
       throw InputError(recorded_.traces.front().source, "a recording of a job on one GPU",
                        "one of several, whose collectives can go to other GPUs (else: predict)");
     return false;
@@ -341,7 +342,8 @@ void take_job_changes(std::vector<std::string>& sets, JobChangeOptions& options)
 
 bool is_changed(const JobChangeOptions& options) {
   const Place& c = options.cluster;
-  return c.gpus || c.nodes || !c.machine.empty() || !c.cluster.empty() || !options.sets.empty() ||
+  return c.gpus || c.nodes || !c.machine.empty() || !c.cluster.empty() || !c.nic.empty() ||
+         c.no_p2p || !options.sets.empty() ||
          !options.recorded_machine.empty();
 }
 

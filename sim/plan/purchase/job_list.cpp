@@ -44,6 +44,22 @@ std::string gpu_id(const GpuCatalog& gpus, const std::string& word, const std::s
   }
 }
 
+/// How input is loaded, and what of the machine is not the offer's.
+void read_host(const Message& m, const std::string& place, PlanJob& job) {
+  if (m.has_data()) job.job.data = m.data();
+  job.job.pipeline = m.pipeline();
+  if (m.has_workers())
+    job.job.workers = m.workers() == 0 ? 0 : whole(m.workers(), place, "workers", 4096);
+  Place& p = job.place;
+  if (m.has_cpu_threads()) p.cpu_threads = whole(m.cpu_threads(), place, "cpu_threads", 4096);
+  if (m.has_cpu_quota()) p.cpu_quota = above_zero(m.cpu_quota(), place, "cpu_quota", 4096);
+  p.host_cpu = m.host_cpu();
+  p.machine = m.machine();
+  p.disk = m.disk();
+  p.nic = m.nic();
+  p.no_p2p = m.no_p2p();
+}
+
 void read_network(const Message& m, const std::string& place, PlanJob& job) {
   if (m.network().empty()) throw InputError(place, "no network", "network: \"resnet50\"");
   Job& j = job.job;
@@ -58,6 +74,8 @@ void read_network(const Message& m, const std::string& place, PlanJob& job) {
   j.lora_targets = m.lora_targets();
   if (m.has_image_size()) j.image_size = whole(m.image_size(), place, "image_size", 1'000'000);
   if (m.has_seq_len()) j.seq_len = whole(m.seq_len(), place, "seq_len", 100'000'000);
+  j.software.version = m.framework_version();
+  read_host(m, place, job);
   if (m.has_global_batch()) {
     job.global_batch = whole(m.global_batch(), place, "global_batch", 10'000'000);
     if (m.has_batch())

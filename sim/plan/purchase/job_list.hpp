@@ -41,6 +41,7 @@ struct ServingDemand {
 struct PlanJob {
   std::string id;
   Job job;
+  Place place{};       ///< host, disk and links; GPUs and their number are the offers'
   double samples = 0;  ///< of each; 0: see hours_on
   std::optional<HoursOn> hours_on;
   int count = 1;           ///< alike

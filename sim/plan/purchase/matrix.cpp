@@ -28,16 +28,20 @@ bool could_hold(const Offer& offer, int gang) {
 /// Jobs whose errors are one: the same program at the same batch.
 std::string program_of(const PlanJob& job) {
   const Job& j = job.job;
-  return fmt::format("{}\n{}\n{}\n{}\n{}", j.network, j.batch, j.phase, j.precision,
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", j.network, j.batch, j.phase, j.precision, j.data,
                      job.serving        ? "served by " + job.serving->engine
                      : job.global_batch ? "sharded"
                                         : j.software.framework);
 }
 
-Place place_of(const MatrixCell& cell) {
-  Place place;
+/// The job's host and links at a cell; the machine of an offer goes before the job's.
+Place place_of(const MatrixCell& cell, const PlanJob& job) {
+  Place place = job.place;
   place.gpu = cell.gpu;
-  place.machine = cell.machine;
+  if (!cell.machine.empty()) {
+    place.machine = cell.machine;
+    place.host_cpu.clear();
+  }
   if (cell.gang > 1) place.gpus = cell.gang;
   if (cell.nodes > 1) place.nodes = cell.nodes;
   return place;
@@ -96,17 +100,18 @@ class Maker {
   void ask(const CellSource& source) {
     std::vector<CellQuestion> questions;
     for (const MatrixCell& c : matrix_.cells)
-      questions.push_back(
-          {jobs_[c.job].job, place_of(c), jobs_[c.job].serving, jobs_[c.job].global_batch});
+      questions.push_back({jobs_[c.job].job, place_of(c, jobs_[c.job]), jobs_[c.job].serving,
+                           jobs_[c.job].global_batch});
     const std::vector<Cell> reports = source(questions);
     for (std::size_t c = 0; c < reports.size(); ++c) {
       MatrixCell& into = matrix_.cells[c];
       const Cell& from = reports[c];
       into.predicted = into.samples_per_s = from.samples_per_s;
-      into.basis = "predicted";
+      into.basis = from.is_guessed ? "guessed" : "predicted";
       into.needed = from.memory_needed;
       into.capacity = from.memory_capacity;
       into.fits = from.fits;
+      into.fit_probability = from.fits ? from.fit_probability : std::min(from.fit_probability, 0.5);
       into.power = from.power;
       into.refused = from.refused;
     }
@@ -142,7 +147,7 @@ class Maker {
       if (!into.refused.empty() || !(into.predicted.value > 0)) continue;
       const bool is_moved = std::abs(matrix_.field.mean[c]) > 1e-12;
       if (is_moved) into.samples_per_s = corrected(into.predicted, matrix_.field, c);
-      if (is_moved && into.basis == "predicted") into.basis = "corrected";
+      if (is_moved && into.basis != "measured") into.basis = "corrected";
     }
   }
 

@@ -31,9 +31,12 @@ struct MatrixCell {
   Interval predicted;      ///< samples/s of the gang, as predicted; of one that serves: requests/s
                            ///< within its limits
   Interval samples_per_s;  ///< the same, corrected by what was measured
-  std::string basis;       ///< "predicted", "measured", or "corrected" by runs elsewhere
+  /// "predicted", "guessed" where half or more of the step rests on guesses, "measured", or
+  /// "corrected" by runs elsewhere.
+  std::string basis;
   Bytes needed{}, capacity{};
   bool fits = true;
+  double fit_probability = 1;  ///< that it fits
   std::optional<Watts> power;  ///< of all boards
   std::string refused;         ///< why there is no answer
   bool only_known = false;     ///< asked for a measurement or hours_on; no offer has it

@@ -68,11 +68,11 @@ Cell sharded_cell(const Predictor& predictor, const CellQuestion& question) {
 }  // namespace
 
 std::string cell_text(const Cell& c) {
-  return fmt::format("{:a} {:a} {:a} {:a} {:a} {:a} {:a} {:a} {} {:a} {}", c.samples_per_s.value,
+  return fmt::format("{:a} {:a} {:a} {:a} {:a} {:a} {:a} {:a} {} {} {:a} {}", c.samples_per_s.value,
                      c.samples_per_s.low, c.samples_per_s.high, c.step_time_s.value,
                      c.step_time_s.low, c.step_time_s.high, c.memory_needed.in_bytes(),
-                     c.memory_capacity.in_bytes(), c.fits ? 1 : 0, c.power ? c.power->in_w() : -1.0,
-                     c.refused);
+                     c.memory_capacity.in_bytes(), c.fits ? 1 : 0, c.is_guessed ? 1 : 0,
+                     c.power ? c.power->in_w() : -1.0, c.refused);
 }
 
 Cell cell_from(std::string_view text) {
@@ -98,6 +98,7 @@ Cell cell_from(std::string_view text) {
   c.memory_needed = Bytes(next());
   c.memory_capacity = Bytes(next());
   c.fits = next() != 0;
+  c.is_guessed = next() != 0;
   const double power = next();
   if (power >= 0) c.power = Watts(power);
   if (*at == ' ') ++at;

@@ -1,7 +1,10 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <set>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "sim/network/collective.hpp"
@@ -194,6 +197,114 @@ TEST_CASE("a fabric says how many NICs a node has and of which link") {
   CHECK(both[1].nodes == 3);
   CHECK(both[1].per_node == 1);
   CHECK(both[1].link == "ethernet_25g");
+}
+
+TEST_CASE("a node has as many NICs as the cluster says, spread over its own") {
+  const Hardware hardware;
+  const auto with = [&](const char* machine, int count) {
+    ClusterSpec spec = nodes_on(machine, 8, 2, "ethernet_100g");
+    spec.network.nics_per_node = count;
+    return hardware.build(spec);
+  };
+  const auto per_node = [](const Fabric& fabric) {
+    int sum = 0;
+    for (const NodeNics& nics : fabric.nics()) sum += nics.per_node;
+    return sum;
+  };
+  for (const int count : {1, 2, 3, 8, 12, 16}) {
+    CAPTURE(count);
+    CHECK(per_node(with("dgx_a100", count)) == count);
+  }
+  // One NIC for all GPUs; two: the halves of the machine have one each.
+  std::set<std::uint32_t> ports;
+  const Fabric two = with("dgx_a100", 2);
+  for (std::uint32_t r = 0; r < 8; ++r) ports.insert(two.port_of({r}));
+  CHECK(ports.size() == 2);
+  CHECK(two.port_of({0}) != two.port_of({7}));
+  // In a rack each of its hosts has so many.
+  ClusterSpec rack = nodes_on("gb200_nvl72", 72, 2, "ethernet_400g");
+  rack.network.nics_per_node = 1;
+  CHECK(per_node(hardware.build(rack)) == 18);
+}
+
+TEST_CASE("more NICs and faster links never make a collective slower, whatever the nodes") {
+  const Hardware hardware;
+  const CollectiveLibrary& library = find_collective_library("nccl");
+  const std::vector<std::vector<const char*>> families = {
+      {"ethernet_10g", "ethernet_25g", "ethernet_40g", "ethernet_100g", "ethernet_200g",
+       "ethernet_400g"},
+      {"roce_25g", "roce_40g", "roce_100g", "roce_200g", "roce_400g"},
+      {"infiniband_qdr", "infiniband_fdr", "infiniband_edr", "infiniband_hdr", "infiniband_ndr"}};
+  for (const auto& [machine, gpu] :
+       {std::pair("dgx_a100", ""), {"pcie_host_2020", "rtx3090"}, {"dgx1_v100", ""}}) {
+    for (const int nodes : {2, 4, 16}) {
+      for (const double mib : {0.1, 4.0, 100.0, 1024.0}) {
+        for (const auto& family : families) {
+          Seconds slower{1e9};
+          for (const char* link : family) {
+            Seconds fewer{1e9};
+            for (const int count : {1, 2, 4, 8}) {
+              CAPTURE(machine);
+              CAPTURE(nodes);
+              CAPTURE(mib);
+              CAPTURE(link);
+              CAPTURE(count);
+              ClusterSpec spec = nodes_on(machine, 8, nodes, link, gpu);
+              spec.network.nics_per_node = count;
+              const Seconds time =
+                  of_collective(hardware.build(spec), Bytes(mib * (1 << 20)), library);
+              CHECK(time <= fewer * 1.02);
+              if (count == 1) {
+                CHECK(time <= slower * 1.02);
+                slower = time;
+              }
+              fewer = time;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("RoCE reaches GPU memory as InfiniBand does, and TCP of the same rate is slower") {
+  const Hardware hardware;
+  const CollectiveLibrary& library = find_collective_library("nccl");
+  const auto time = [&](const char* link) {
+    return of_collective(hardware.build(nodes_on("dgx_a100", 8, 4, link)), Bytes(1e9), library);
+  };
+  CHECK(time("roce_100g") / time("infiniband_edr") == doctest::Approx(1).epsilon(0.03));
+  CHECK(time("ethernet_100g") > 1.2 * time("roce_100g"));
+  const Fabric roce = hardware.build(nodes_on("dgx_a100", 8, 2, "roce_100g"));
+  CHECK_FALSE(roce.route({0}, {8}).is_staged);
+  CHECK(hardware.build(nodes_on("dgx_a100", 8, 2, "ethernet_100g")).route({0}, {8}).is_staged);
+}
+
+TEST_CASE("without peer access nothing goes over NVLink or from card to card") {
+  const Hardware hardware;
+  const CollectiveLibrary& library = find_collective_library("nccl");
+  for (const auto& [machine, gpu, gpus] : {std::tuple("dgx_a100", "", 8),
+                                           {"dgx1_v100", "", 4},
+                                           {"pcie_host_2020", "rtx_a6000", 4},
+                                           {"pcie_host_2020", "rtx3090", 2}}) {
+    CAPTURE(machine);
+    CAPTURE(gpu);
+    ClusterSpec spec = uniform_cluster(machine, gpus, 1, gpu);
+    const Fabric with = hardware.build(spec);
+    spec.no_p2p = true;
+    const Fabric without = hardware.build(spec);
+    for (std::uint32_t a = 0; a < static_cast<std::uint32_t>(gpus); ++a) {
+      for (std::uint32_t b = 0; b < static_cast<std::uint32_t>(gpus); ++b) {
+        if (a == b) continue;
+        CHECK(without.route({a}, {b}).is_staged);
+        CHECK(without.bricks_between({a}, {b}) == 0);
+      }
+    }
+    for (const double mib : {0.01, 1.0, 100.0}) {
+      const Bytes bytes(mib * (1 << 20));
+      CHECK(of_collective(without, bytes, library) >= 0.999 * of_collective(with, bytes, library));
+    }
+  }
 }
 
 TEST_SUITE_END();

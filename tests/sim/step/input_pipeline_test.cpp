@@ -138,6 +138,52 @@ TEST_CASE("threads share cores fairly") {
   CHECK(host.speed(20) == doctest::Approx(5.0 / 20));  // no more than 8 run at once
   const HostThreads two{.cores = 4, .threads = 2, .core_speed = Hertz(1e9)};
   CHECK(two.speed(6) == doctest::Approx(2.0 / 6));
+  CHECK(two.limit() == 2);
+}
+
+TEST_CASE("a container's quota is CPU time: threads spread over all cores and stand still") {
+  HostThreads host{.cores = 4, .threads = 8, .core_speed = Hertz(1e9), .second_thread_gain = 0.25};
+  host.quota = 2;
+  CHECK(host.limit() == 2);
+  CHECK(host.speed(1) == 1.0);
+  CHECK(host.speed(2) == 1.0);                   // no siblings: cores are enough
+  CHECK(host.speed(4) == doctest::Approx(0.5));  // half of the time used up
+  CHECK(host.throughput(8) ==
+        doctest::Approx(5.0 / 4));  // eight on four cores, a quarter of the time
+  host.quota = 0.5;
+  CHECK(host.speed(1) == doctest::Approx(0.5));
+  CHECK(host.speed(0.25) == 1.0);
+  // More of it is never slower.
+  for (const double runnable : {0.5, 1.0, 3.0, 6.0, 12.0}) {
+    double before = 0;
+    for (const double quota : {0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0}) {
+      host.quota = quota;
+      CHECK(host.throughput(runnable) >= before);
+      before = host.throughput(runnable);
+    }
+  }
+}
+
+TEST_CASE("batches that come in bursts count by their mean") {
+  // Four workers make a batch of four at a time, sixteen four batches at once: what the loader's
+  // slowest stage takes is the least that a step takes, and about what it takes.
+  for (const int workers : {4, 8, 12, 16, 20}) {
+    for (const double read_ms : {0.0, 0.3}) {
+      CAPTURE(workers);
+      InputStages stages{.prepare = 40.0_ms};
+      stages.workers = workers;
+      stages.tasks_per_batch = 4;
+      stages.host_batches = 2 + (workers + 3) / 4;
+      stages.read = Seconds(1e-3 * read_ms);
+      const InputRun run = run_with_input(gpu_step(1.0_ms), stages, plenty());
+      const Seconds supply = supply_time(stages, {});
+      CHECK(run.timeline.step_time >= max(supply, run.without.step_time) * 0.999);
+      CHECK(run.timeline.step_time <= max(supply, run.without.step_time) * 1.25);
+      CHECK(
+          (run.timeline.critical_kernels + run.timeline.critical_host + run.timeline.critical_input)
+              .in_s() == doctest::Approx(run.timeline.step_time.in_s()));
+    }
+  }
 }
 
 TEST_CASE("loading and dispatch slow each other down when threads are few") {
