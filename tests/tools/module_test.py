@@ -22,6 +22,9 @@ import tracecast as tc
 from torch import nn
 from torch.nn import functional as F
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from unusual_networks import unusual_networks  # noqa: E402
+
 PROGRAM, ROOT = sys.argv[1], pathlib.Path(sys.argv[2])
 GPU, BATCH, TOLERANCE = "rtx4090", 16, 0.03
 warnings.simplefilter("ignore")
@@ -234,6 +237,24 @@ def files(folder):
         check(mine and mine["parameters"] == sum(p.numel() for p in module.parameters()), f"{what}: parameters of the module")
 
 
+def unusual(folder):
+    """Blocks of other structure, at an opset without and with a norm as one operator; files and module agree, and the files with each other."""
+    for what, module in unusual_networks():
+        stem, images = what.replace(" ", "_"), torch.zeros(2, 3, 224, 224)
+        tc.graph(module, images, "infer").save(folder / f"{stem}.graph")
+        mine = figures(str(folder / f"{stem}.graph"), "--phase", "infer", "--batch", "64")
+        first = None
+        for opset in (13, 15, 17):
+            exported = folder / f"{stem}_{opset}.onnx"
+            torch.onnx.export(module.eval(), images, str(exported), opset_version=opset, input_names=["x"], dynamic_axes={"x": {0: "batch"}})
+            file = figures(str(exported), "--phase", "infer", "--batch", "64")
+            if first is None:
+                compare(f"{what}: module beside ONNX", mine, file, counts=("macs",))
+            else:
+                compare(f"{what}: opset {opset} beside 13", file, first, 0.01, counts=("macs",))
+            first = first or file
+
+
 def faces(folder):
     """Estimate, graph and the command are one."""
     module, images = torchvision.models.resnet18(weights=None), torch.empty(8, 3, 224, 224)
@@ -304,7 +325,7 @@ def corners(folder):
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        for step in (faces, corners, zoo, files):
+        for step in (faces, corners, zoo, files, unusual):
             step(folder)
     sys.exit(1 if faults else 0)
 

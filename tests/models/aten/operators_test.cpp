@@ -78,6 +78,10 @@ TEST_CASE("ATen ops become the ops of the network graph") {
                  "%2 f32[5,2,12], %3 f32[5,2,1], %4 f32[5,2,1] = aten.native_layer_norm.default("
                  "input=%1, normalized_shape=[12], weight=%w, bias=%b)\noutput %2\n",
        "Reshape Slice LayerNorm", 0},
+      {"windows of an image as columns",
+       kImage + "%1 f32[2,54,64] = aten.im2col.default(self=%x, kernel_size=[3, 3], "
+                "dilation=[1, 1], padding=[1, 1], stride=[1, 1])\noutput %1\n",
+       "Gather", 0},
       {"attention in one kernel",
        kHeads + "%y f32[2,4,10,16] = aten.scaled_dot_product_attention.default(query=%q, key=%k, "
                 "value=%v)\noutput %y\n",
