@@ -1,6 +1,7 @@
 #include "models/adapters.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -125,30 +126,74 @@ std::vector<char> targets_of(const NetworkGraph& graph, AdapterTargets targets) 
   return is_target;
 }
 
+/// Weights that are packed: those that nothing but GEMMs of layers reads.
+std::vector<char> packed_weights(const NetworkGraph& graph, BaseFormat base) {
+  std::vector<char> is_packed_weight(graph.tensors().size(), 0);
+  if (!is_packed(base)) return is_packed_weight;
+  const std::vector<char> in_layers = targets_of(graph, AdapterTargets::Linear);
+  for (std::uint32_t i = 0; i < in_layers.size(); ++i) {
+    if (in_layers[i] != 0) is_packed_weight[graph.op(OpId{i}).inputs[1].index] = 1;
+  }
+  for (std::uint32_t i = 0; i < in_layers.size(); ++i) {
+    if (in_layers[i] != 0) continue;
+    for (const TensorId input : graph.op(OpId{i}).inputs) is_packed_weight[input.index] = 0;
+  }
+  return is_packed_weight;
+}
+
 /// Copies a graph op by op and puts adapters beside its targets.
 class Adapting {
  public:
   Adapting(const NetworkGraph& from, const LowRankAdapters& adapters)
-      : from_(from), rank_(adapters.rank), b_(from.name, from.batch) {
+      : from_(from),
+        rank_(adapters.rank),
+        packed_(packed_weights(from, adapters.base)),
+        b_(from.name, from.batch) {
     b_.graph().training_mode = from.training_mode;
     b_.graph().frozen_parameters = from.frozen_parameters;
     b_.graph().outputs = from.outputs;
-    for (const Tensor& tensor : from.tensors()) b_.graph().add_tensor(tensor);
+    for (std::uint32_t t = 0; t < from.tensors().size(); ++t) {
+      Tensor tensor = from.tensors()[t];
+      if (packed_[t] != 0) {
+        const std::int64_t count = element_count(tensor.shape);
+        b_.graph().frozen_parameters += count;
+        tensor.shape = {static_cast<std::int64_t>(
+            std::ceil(static_cast<double>(count) * bytes_per_weight(adapters.base)))};
+        tensor.role = TensorRole::Buffer;
+        tensor.is_integer = true;
+        tensor.integer_bytes = 1;
+      }
+      b_.graph().add_tensor(std::move(tensor));
+    }
   }
 
   NetworkGraph build(const std::vector<char>& is_target) {
     for (std::uint32_t i = 0; i < from_.ops().size(); ++i) {
-      const Op& op = from_.op(OpId{i});
+      Op op = from_.op(OpId{i});
+      if (op.kind == OpKind::Linear && packed_[op.inputs[1].index] != 0) {
+        op.inputs[1] = unpacked(op.inputs[1]);
+      }
       if (is_target[i] != 0) {
         adapt(op);
       } else {
-        b_.graph().add_op(op);
+        b_.graph().add_op(std::move(op));
       }
     }
     return std::move(b_).take();
   }
 
  private:
+  /// The weight as GEMMs read it.
+  TensorId unpacked(TensorId weight) {
+    const Tensor& whole = from_.tensor(weight);
+    const TensorId wide = b_.tensor({.name = whole.name + ".unpacked", .shape = whole.shape});
+    b_.graph().add_op({.name = whole.name + ".unpack",
+                       .kind = OpKind::Cast,
+                       .inputs = {weight},
+                       .outputs = {wide}});
+    return wide;
+  }
+
   void adapt(const Op& op) {
     const TensorId x = op.inputs.front(), y = op.outputs.front();
     const Shape shape = from_.tensor(y).shape;
@@ -167,6 +212,7 @@ class Adapting {
 
   const NetworkGraph& from_;
   std::int64_t rank_;
+  std::vector<char> packed_;  ///< by tensor
   GraphBuilder b_;
 };
 
@@ -188,6 +234,43 @@ TensorId adapter_upcast(GraphBuilder& b, const std::string& name, TensorId low_p
 
 std::string_view to_string(AdapterTargets targets) {
   return targets == AdapterTargets::Attention ? "attention" : "linear";
+}
+
+std::string_view to_string(BaseFormat format) {
+  switch (format) {
+    case BaseFormat::Same:
+      return "same";
+    case BaseFormat::Int8:
+      return "int8";
+    case BaseFormat::Nf4:
+      return "nf4";
+    case BaseFormat::Nf4Double:
+      return "nf4_double";
+  }
+  return "?";
+}
+
+std::optional<BaseFormat> find_base_format(std::string_view name) {
+  for (const BaseFormat format :
+       {BaseFormat::Same, BaseFormat::Int8, BaseFormat::Nf4, BaseFormat::Nf4Double}) {
+    if (name == to_string(format)) return format;
+  }
+  return std::nullopt;
+}
+
+double bytes_per_weight(BaseFormat format) {
+  constexpr double kBlock = 64, kScalesOfScale = 256, kRow = 4096;
+  switch (format) {
+    case BaseFormat::Same:
+      return 2;
+    case BaseFormat::Int8:
+      return 1 + 4 / kRow;
+    case BaseFormat::Nf4:
+      return 0.5 + 4 / kBlock;
+    case BaseFormat::Nf4Double:
+      return 0.5 + (1 + 4 / kScalesOfScale) / kBlock;
+  }
+  return 2;
 }
 
 std::optional<AdapterTargets> find_adapter_targets(std::string_view name) {

@@ -254,6 +254,9 @@ struct RoutineAttributes {
   /// Copied while the host waits: to the GPU from the program's own, pageable memory; back into
   /// pinned memory.
   std::int64_t fed_bytes = 0, fetched_bytes = 0;
+  /// Device memory besides inputs and outputs: while it runs, and from then on until the backward
+  /// pass begins with the loss.
+  std::int64_t scratch_bytes = 0, kept_bytes = 0;
 };
 struct NoAttributes {};
 using Attributes =

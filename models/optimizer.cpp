@@ -4,9 +4,10 @@ namespace tracecast {
 namespace {
 
 constexpr OptimizerKind kOptimizers[] = {
-    OptimizerKind::Sgd,     OptimizerKind::Momentum, OptimizerKind::Adam,
-    OptimizerKind::AdamW,   OptimizerKind::Lamb,     OptimizerKind::Adagrad,
-    OptimizerKind::RmsProp, OptimizerKind::Adadelta, OptimizerKind::None};
+    OptimizerKind::Sgd,       OptimizerKind::Momentum, OptimizerKind::Adam,
+    OptimizerKind::AdamW,     OptimizerKind::Lamb,     OptimizerKind::Adagrad,
+    OptimizerKind::RmsProp,   OptimizerKind::Adadelta, OptimizerKind::Adam8bit,
+    OptimizerKind::Adafactor, OptimizerKind::None};
 
 }  // namespace
 
@@ -28,6 +29,10 @@ std::string_view to_string(OptimizerKind kind) {
       return "rmsprop";
     case OptimizerKind::Adadelta:
       return "adadelta";
+    case OptimizerKind::Adam8bit:
+      return "adam8bit";
+    case OptimizerKind::Adafactor:
+      return "adafactor";
     case OptimizerKind::None:
       return "none";
   }
@@ -51,6 +56,7 @@ int state_count(OptimizerKind kind) {
   switch (kind) {
     case OptimizerKind::Sgd:
     case OptimizerKind::None:
+    case OptimizerKind::Adafactor:
       return 0;
     case OptimizerKind::Momentum:
     case OptimizerKind::Adagrad:
@@ -60,13 +66,22 @@ int state_count(OptimizerKind kind) {
     case OptimizerKind::Lamb:
     case OptimizerKind::RmsProp:
     case OptimizerKind::Adadelta:
+    case OptimizerKind::Adam8bit:
       return 2;
   }
   return 0;
 }
 
+double state_bytes(OptimizerKind kind) {
+  constexpr double kBlock = 256;
+  if (kind == OptimizerKind::Adam8bit) return 2 * (1 + 4 / kBlock);
+  return 4.0 * state_count(kind);
+}
+
 double update_accesses(OptimizerKind kind) {
   if (kind == OptimizerKind::None) return 0;
+  if (kind == OptimizerKind::Adam8bit) return 4;
+  if (kind == OptimizerKind::Adafactor) return 7;
   return kind == OptimizerKind::Lamb ? 12 : 3 + 2.0 * state_count(kind);
 }
 

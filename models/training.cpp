@@ -1,6 +1,7 @@
 #include "models/training.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -110,11 +111,7 @@ class Backward {
       op.inputs.reserve(static_cast<std::size_t>(2 + states));
       op.inputs = {TensorId{i}, *gradients_[i]};
       for (int state = 0; state < states; ++state) {
-        op.inputs.push_back(graph_.add_tensor(
-            {.name = graph_.tensors()[i].name + (state == 0 ? ".moment1" : ".moment2"),
-             .shape = graph_.tensors()[i].shape,
-             .role = TensorRole::OptimizerState,
-             .is_wide = graph_.tensors()[i].is_wide}));
+        op.inputs.push_back(graph_.add_tensor(state_of(graph_.tensors()[i], state, kind)));
       }
       graph_.add_op(std::move(op));
     }
@@ -123,6 +120,22 @@ class Backward {
   NetworkGraph take() && { return std::move(graph_); }
 
  private:
+  /// Packed states are bytes, their scales among them.
+  static Tensor state_of(const Tensor& weight, int state, OptimizerKind kind) {
+    Tensor tensor{.name = weight.name + (state == 0 ? ".moment1" : ".moment2"),
+                  .shape = weight.shape,
+                  .role = TensorRole::OptimizerState,
+                  .is_wide = weight.is_wide};
+    const double bytes = state_bytes(kind) / state_count(kind);
+    if (bytes >= 4) return tensor;
+    const double count = static_cast<double>(element_count(weight.shape));
+    tensor.shape = {static_cast<std::int64_t>(std::ceil(count * bytes))};
+    tensor.is_integer = true;
+    tensor.integer_bytes = 1;
+    tensor.is_wide = false;
+    return tensor;
+  }
+
   struct PendingLoss {
     OpId op;
     TensorId logits, log_probabilities, labels;
@@ -213,6 +226,9 @@ class Backward {
     if (auto* elementwise = std::get_if<ElementwiseAttributes>(&attributes)) {
       elementwise->in_place = false;  // dX is a new tensor also where Y was not
     }
+    if (kind == OpKind::Linear) {
+      for (TensorId& input : inputs) input = unpacked_again(input);
+    }
     graph_.add_op({.name = graph_.op(forward).name + suffix,
                    .kind = kind,
                    .pass = pass,
@@ -221,6 +237,25 @@ class Backward {
                    .outputs = std::move(outputs),
                    .forward = forward,
                    .note = graph_.op(forward).note});
+  }
+
+  /// A constant that the forward pass wrote out of packed weights is written out anew, not kept.
+  TensorId unpacked_again(TensorId input) {
+    const std::optional<OpId> producer = graph_.producer(input);
+    if (!producer || graph_.op(*producer).kind != OpKind::Cast) return input;
+    const TensorId packed = graph_.op(*producer).inputs.front();
+    const Tensor& from = graph_.tensor(packed);
+    if (from.role != TensorRole::Buffer || !from.is_integer) return input;
+    const TensorId again = graph_.add_tensor({.name = graph_.tensor(input).name + " again",
+                                              .shape = graph_.tensor(input).shape,
+                                              .is_wide = graph_.tensor(input).is_wide});
+    graph_.add_op({.name = graph_.op(*producer).name + " again",
+                   .kind = OpKind::Cast,
+                   .pass = Pass::Backward,
+                   .inputs = {packed},
+                   .outputs = {again},
+                   .forward = producer});
+    return again;
   }
 
   /// One more contribution to the gradient of `to`; the second and later ones are added.

@@ -39,6 +39,34 @@ MoeProgram read_moe(const proto::TrainingSoftware::Moe& message, SourcedReader& 
   return p;
 }
 
+ProgramMemory read_memory(const proto::TrainingSoftware::Memory& message, SourcedReader& read) {
+  ProgramMemory p;
+  const auto number = [&](bool is_there, double& value, std::string_view name, const auto& field,
+                          double least, double most) {
+    if (is_there) value = read.number(name, field, least, most);
+  };
+#define TRACECAST_FIELD_OF(name) message.has_##name(), p.name, "memory." #name, message.name()
+  number(TRACECAST_FIELD_OF(gradient_copies), 0, 100);
+  number(TRACECAST_FIELD_OF(update_copies), 0, 100);
+  number(TRACECAST_FIELD_OF(bucket_elements), 0, 1e12);
+  number(TRACECAST_FIELD_OF(gathered_layers), 1, 1000);
+  number(TRACECAST_FIELD_OF(gathered_gradients), 0, 1000);
+  number(TRACECAST_FIELD_OF(gathered_elements), 0, 1e12);
+  number(TRACECAST_FIELD_OF(loss_bytes), 0, 100);
+  number(TRACECAST_FIELD_OF(allocator_share), 0, 1);
+  number(TRACECAST_FIELD_OF(log_sd), 0.001, 1);
+#undef TRACECAST_FIELD_OF
+  if (message.has_keeps_root()) {
+    p.keeps_root = read.flag("memory.keeps_root", message.keeps_root());
+  }
+  if (message.has_communicator_mib()) {
+    constexpr double kMiB = 1 << 20;
+    p.communicator =
+        Bytes(kMiB * read.number("memory.communicator_mib", message.communicator_mib(), 0, 1e5));
+  }
+  return p;
+}
+
 }  // namespace
 
 TrainingSoftware parse_training_software(std::string_view text, std::string_view where,
@@ -77,6 +105,7 @@ TrainingSoftware parse_training_software(std::string_view text, std::string_view
     software.graphs = static_cast<LayerGraphs>(read.choice(TRACECAST_FIELD(graphs), graphs));
   }
   if (message.has_moe()) software.moe = read_moe(message.moe(), read);
+  if (message.has_memory()) software.memory = read_memory(message.memory(), read);
   software.gradient_copy_bytes = read.number(TRACECAST_FIELD(gradient_copy_bytes), 0, 100);
   software.moe_log_sd = read.number(TRACECAST_FIELD(moe_log_sd), 0, 1);
   const std::array<std::string, 3> selective{"attention", "other_gemms", "norms_and_activations"};

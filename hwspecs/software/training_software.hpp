@@ -6,6 +6,7 @@
 
 #include "hwspecs/loaders/spec_identity.hpp"
 #include "hwspecs/loaders/spec_text.hpp"
+#include "sim/base/units.hpp"
 
 namespace tracecast {
 
@@ -62,6 +63,25 @@ struct MoeProgram {
   bool fuses_activation = false;  ///< and the cast of its result, in the GEMMs before it, both ways
 };
 
+/// What a training program holds on a rank beside model states and activations.
+struct ProgramMemory {
+  /// Copies of a rank's gradients that its collectives read or write, bytes per weight.
+  double gradient_copies = 0;
+  /// While the optimizer runs, bytes per weight that the rank updates: gradients in fp32, terms of
+  /// the rule that are tensors of their own.
+  double update_copies = 0;
+  double bucket_elements = 0;  ///< of the buffers that gradients are reduced in, all together
+  /// ZeRO 3: layers whose weights, and whose gradients before they are scattered, are whole at a
+  /// time.
+  double gathered_layers = 2, gathered_gradients = 0;
+  double gathered_elements = 0;  ///< ZeRO 3: whole weights that are not given back, at most
+  bool keeps_root = false;       ///< ZeRO 3: embedding and head stay whole through a step
+  double loss_bytes = 0;  ///< per logit at the loss's peak, logits and their gradient counted
+  double allocator_share = 0;  ///< that the allocator holds beyond all of this, of all of it
+  Bytes communicator{};   ///< of every group of ranks that communicate
+  double log_sd = 0.1;    ///< standard deviation of ln(needed / predicted)
+};
+
 /// What a training program does around a divided transformer, by its documentation and source;
 /// hwspecs/training_software/*.textproto. One that exists is valid.
 struct TrainingSoftware {
@@ -96,6 +116,7 @@ struct TrainingSoftware {
   SelectiveRecompute selective = SelectiveRecompute::AttentionCore;
   LayerGraphs graphs = LayerGraphs::None;
   MoeProgram moe;
+  ProgramMemory memory;
   /// Standard deviation of ln(step time) among releases of the program that train the same MoE by
   /// the same plan.
   double moe_log_sd = 0;

@@ -82,14 +82,29 @@ std::vector<TensorId> five_levels(GraphBuilder& b, const BuildOptions& options,
   return levels;
 }
 
+/// What training holds besides the graph's tensors. The focal loss keeps for each score, in fp32:
+/// targets, logits and targets of anchors that count, probabilities, their complement and that of
+/// the targets, the complement of p_t, its power, the cross entropy and alpha_t; a log-probability
+/// is the graph's own. Source: torchvision/ops/focal_loss.py and what autograd saves of it,
+/// models/detection/retinanet.py.
+RoutineAttributes losses_of(GraphBuilder& b, const Predictions& found) {
+  constexpr std::int64_t kKept = 9, kBytes = 4;
+  return {.scratch_bytes = matching_bytes(b.shape(found.scores)[1]),
+          .kept_bytes = element_count(b.shape(found.scores)) * kKept * kBytes};
+}
+
 // torchvision/models/detection/retinanet.py, after Lin et al., arXiv 1708.02002; with ResNeXt-50
-// and 264 classes the detector of MLPerf training since v2.0. Images are square here. Focal loss,
-// matching and suppression are not in the graph.
+// and 264 classes the detector of MLPerf training since v2.0. Images are square here. Of focal loss
+// and matching the graph has the memory, not the time; suppression is not in it.
 NetworkGraph retinanet(const BuildOptions& options, const FrozenResNetLayout& layout) {
   GraphBuilder b("retinanet", options.batch);
   const std::vector<TensorId> levels = five_levels(b, options, layout);
   const Predictions found = predict_boxes(b, levels, *options.classes, {});
   b.graph().outputs = {found.scores, found.boxes};
+  if (options.training) {
+    const TensorId read[] = {found.scores, found.boxes};
+    b.routine("losses", read, losses_of(b, found));
+  }
   return std::move(b).take();
 }
 
@@ -126,6 +141,21 @@ std::vector<ZooEntry> retinanet_networks() {
        .image_size = 800,
        .classes = 91,
        .build = build<retinanet, FrozenResNetLayout{}>},
+      {.name = "retinanet_r50_fpn",
+       .title = "RetinaNet on ResNet-50, mmdetection's",
+       .source = "mmdetection 2.11, configs of that name",
+       .image_size = 1037,
+       .classes = 80,
+       .data_set = "coco",
+       .build = build<retinanet, FrozenResNetLayout{.norm = FrozenNorm::TrainedScale}>},
+      {.name = "retinanet_r101_fpn",
+       .title = "RetinaNet on ResNet-101, mmdetection's",
+       .source = "mmdetection 2.11, configs of that name",
+       .image_size = 1037,
+       .classes = 80,
+       .data_set = "coco",
+       .build = build<retinanet,
+                      FrozenResNetLayout{.third_stage = 23, .norm = FrozenNorm::TrainedScale}>},
       {.name = "retinanet_resnext50",
        .title = "RetinaNet on ResNeXt-50, MLPerf's",
        .source = "MLPerf training v2.0, single_stage_detector (retinanet_resnext50_32x4d_fpn)",

@@ -27,6 +27,8 @@ struct ForecastMemory {
   Bytes peak_live{};  ///< of tensors and workspace at any moment
   Bytes capacity{};
   bool fits = true;
+  double fit_probability = 1;  ///< that it fits
+  Interval needed_bytes{};     ///< `needed` with the central 90 %
   std::vector<std::pair<std::string, Bytes>> by_class;
 };
 

@@ -26,12 +26,15 @@ std::int64_t find_largest(std::int64_t start, std::int64_t most,
 namespace {
 
 std::int64_t find_largest_batch(const ResolvedJob& job, const Hardware& hardware,
-                                std::int64_t start, std::int64_t most) {
+                                std::int64_t start, std::int64_t most,
+                                double least_probability = kLikelyFits) {
   return find_largest(start, most, [&](std::int64_t batch) {
     PlacedJob options = job.options;
     options.batch = batch;
     try {
-      return fits_in_memory(make_job(options, hardware), hardware);
+      const ResolvedJob tried = make_job(options, hardware);
+      if (least_probability <= kLikelyFits) return fits_in_memory(tried, hardware);
+      return plan_memory(tried, hardware).fit().probability >= least_probability;
     } catch (const InputError&) {
       return false;  // more elements than a tensor may have
     }
@@ -44,9 +47,18 @@ std::int64_t find_largest_batch(const ResolvedJob& job, const Hardware& hardware
   return find_largest_batch(job, hardware, job.options.batch, kMostBatch);
 }
 
+std::int64_t find_sure_batch(const ResolvedJob& job, const Hardware& hardware,
+                             std::int64_t largest) {
+  if (largest == 0) return 0;
+  const double share = share_to_plan_with(kSurelyFits, job.framework.memory.log_sd);
+  const auto start = static_cast<std::int64_t>(static_cast<double>(largest) * share);
+  return find_largest_batch(job, hardware, std::max<std::int64_t>(start, 1), largest, kSurelyFits);
+}
+
 MemoryAdvice advise_on_batch(const ResolvedJob& job, const Hardware& hardware) {
   MemoryAdvice advice;
   advice.largest_batch = find_largest_batch(job, hardware);
+  advice.sure_batch = find_sure_batch(job, hardware, *advice.largest_batch);
   return advice;
 }
 
@@ -63,6 +75,7 @@ MemoryAdvice advise_on_memory(const ResolvedJob& job, const Prediction& predicti
   // The batch asked for does not fit: only smaller ones are tried.
   advice.largest_batch =
       o.batch > 1 ? find_largest_batch(job, hardware, o.batch / 2, o.batch - 1) : 0;
+  advice.sure_batch = find_sure_batch(job, hardware, *advice.largest_batch);
   const bool has_backward = job.phase == Phase::Train || job.phase == Phase::ForwardBackward;
   if (has_backward && o.recompute != to_string(Recompute::Full)) {
     PlacedJob options = o;

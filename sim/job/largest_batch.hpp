@@ -17,6 +17,10 @@ namespace tracecast {
 /// there: 5 to 25 ms.
 [[nodiscard]] std::int64_t find_largest_batch(const ResolvedJob& job, const Hardware& hardware);
 
+/// The greatest batch, at most `largest`, that fits with a probability of 95 %.
+[[nodiscard]] std::int64_t find_sure_batch(const ResolvedJob& job, const Hardware& hardware,
+                                           std::int64_t largest);
+
 /// Batches of `batch` samples, `count` of them per update.
 struct MicroBatches {
   std::int64_t batch = 0, count = 0;
@@ -24,7 +28,8 @@ struct MicroBatches {
 
 /// What a person can do about memory.
 struct MemoryAdvice {
-  std::optional<std::int64_t> largest_batch;  ///< nothing: not asked for
+  std::optional<std::int64_t> largest_batch;  ///< with 50 %; nothing: not asked for
+  std::optional<std::int64_t> sure_batch;     ///< with 95 %
   bool is_hopeless = false;  ///< what no batch and no recomputation changes exceeds the device
   std::optional<Prediction> recomputed;  ///< the same job with full recomputation
   std::optional<MicroBatches>

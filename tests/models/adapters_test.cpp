@@ -71,6 +71,45 @@ TEST_CASE("what belongs to attention is found in other networks' code too") {
   CHECK(added("vit_b_16") == 12 * (768 + 3 * 768 + 2 * 768));
 }
 
+TEST_CASE("packed weights are bytes that every GEMM unpacks, in the backward pass again") {
+  const NetworkGraph base =
+      build_network("llama_7b", {.batch = 1, .seq_len = 128, .training = true});
+  const NetworkGraph packed = add_adapters(base, {.rank = 8, .base = BaseFormat::Nf4});
+  // Seven GEMMs a layer: 4 x 4096^2 + 3 x 4096 x 11008 weights; 4 bits and 4 bytes for each 64.
+  const double weights = 32 * (4 * 4096.0 * 4096 + 3 * 4096.0 * 11008);
+  double bytes = 0;
+  for (const Tensor& tensor : packed.tensors()) {
+    if (tensor.role == TensorRole::Buffer && tensor.is_integer && tensor.integer_bytes == 1)
+      bytes += static_cast<double>(element_count(tensor.shape));
+  }
+  CHECK(bytes == doctest::Approx(weights * 0.5625).epsilon(1e-6));
+  CHECK(packed.frozen_parameters == base.parameter_count());
+  const NetworkGraph step = step_of(packed);
+  const auto unpacks = [&](Pass pass) {
+    return std::count_if(step.ops().begin(), step.ops().end(), [&](const Op& op) {
+      return op.kind == OpKind::Cast && op.pass == pass &&
+             op.name.find(".unpack") != std::string::npos;
+    });
+  };
+  const auto forward = unpacks(Pass::Forward);
+  CHECK(forward > 100);
+  // Nothing before the first adapters needs a gradient.
+  CHECK(unpacks(Pass::Backward) >= forward - 4);
+  CHECK(unpacks(Pass::Backward) <= forward);
+  for (const TensorId kept : kept_activations(step)) {
+    CHECK(step.tensor(kept).name.find(".unpacked") == std::string::npos);
+  }
+}
+
+TEST_CASE("formats of a base take what their papers say") {
+  CHECK(bytes_per_weight(BaseFormat::Nf4) == 0.5625);
+  // 0.127 bits a weight with double quantization (Dettmers et al., arXiv 2305.14314, section 3).
+  CHECK(8 * (bytes_per_weight(BaseFormat::Nf4Double) - 0.5) ==
+        doctest::Approx(0.127).epsilon(1e-2));
+  CHECK(find_base_format("int8") == BaseFormat::Int8);
+  CHECK(!find_base_format("int3"));
+}
+
 TEST_CASE("a network without GEMMs of attention, and no rank, are refused") {
   const NetworkGraph resnet = build_network("resnet50", {.batch = 1, .training = true});
   CHECK_THROWS_AS((void)add_adapters(resnet, {.rank = 8}), InputError);

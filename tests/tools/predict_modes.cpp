@@ -166,6 +166,8 @@ const std::vector<FlagValue>& predict_flag_values() {
       {"--lora", {"8"}},
       {"--lora-targets", {"linear"}, {"--lora", "8"}, "sharded"},
       {"--lora-targets", {"linear"}},  // without a rank
+      {"--base-precision", {"nf4"}, {"--lora", "8"}, "sharded"},
+      {"--base-precision", {"nf4"}},  // without a rank
       {"--accumulate", {"4"}},
       {"--data", {"cifar10"}, {}, "training program"},
       {"--data", {"imagenet32"}, {}, "one GPU, loaded input"},

@@ -12,14 +12,14 @@ class Backbone {
 
   /// The results of the four stages.
   std::vector<TensorId> run(TensorId x) {
-    constexpr int kBlocks[] = {3, 4, 6, 3};
+    const int blocks[] = {3, 4, layout_.third_stage, 3};
     is_frozen_ = training_;
     x = relu("relu", conv("conv1", x, 64, Window::square(7, 2, 3)));
     x = b_.max_pool("maxpool", x, Window::square(3, 2, 1));
     std::vector<TensorId> maps;
     for (int stage = 0; stage < 4; ++stage) {
       is_frozen_ = training_ && stage == 0;
-      for (int i = 0; i < kBlocks[stage]; ++i) {
+      for (int i = 0; i < blocks[stage]; ++i) {
         const std::string name = "layer" + std::to_string(stage + 1) + "." + std::to_string(i);
         x = block(name, x, std::int64_t{64} << stage, stage > 0 && i == 0 ? 2 : 1);
       }
@@ -38,7 +38,9 @@ class Backbone {
     const Shape filter = {channels, b_.shape(x)[1] / groups, window.kernel_h, window.kernel_w};
     const TensorId weight =
         is_frozen_ ? b_.buffer(name + ".weight", filter) : b_.weight(name + ".weight", filter);
-    return constant_norm(b_, name, b_.conv(name, x, weight, {}, window, groups));
+    const TensorId y = b_.conv(name, x, weight, {}, window, groups);
+    const bool is_trained = layout_.norm == FrozenNorm::TrainedScale && !is_frozen_;
+    return is_trained ? b_.batch_norm_layer(name + ".bn", y) : constant_norm(b_, name, y);
   }
 
   TensorId block(const std::string& name, TensorId x, std::int64_t planes, std::int64_t stride) {
@@ -59,6 +61,11 @@ class Backbone {
 };
 
 }  // namespace
+
+std::int64_t matching_bytes(std::int64_t anchors) {
+  constexpr std::int64_t kValues = 9, kBytes = 4;
+  return kMostBoxes * anchors * kValues * kBytes;
+}
 
 TensorId constant_norm(GraphBuilder& b, const std::string& name, TensorId x) {
   const Shape per_channel = {1, b.shape(x)[1], 1, 1};

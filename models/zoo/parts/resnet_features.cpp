@@ -1,6 +1,7 @@
 #include "models/zoo/parts/resnet_features.hpp"
 
 #include <string>
+#include <utility>
 
 namespace tracecast::zoo_builders {
 namespace {
@@ -75,6 +76,14 @@ TensorId pre_activation_block(GraphBuilder& b, const std::string& name, TensorId
 std::vector<TensorId> resnet_stages(GraphBuilder& b, TensorId x, const ResNetLayout& layout) {
   std::vector<TensorId> stages;
   if (layout.small_images) {
+    x = b.conv_layer("conv1", x, 64, Window::square(3, 1, 1), false);
+  } else if (layout.deep_stem) {
+    for (const auto& [name, channels] : {std::pair("stem.0", 32), std::pair("stem.1", 32)}) {
+      const bool is_first = b.shape(x)[1] == 3;
+      x = b.conv_layer(name, x, channels, Window::square(3, is_first ? 2 : 1, 1), false);
+      x = b.batch_norm_layer(std::string(name) + ".bn", x);
+      x = b.activation(std::string(name) + ".relu", x, "relu", true);
+    }
     x = b.conv_layer("conv1", x, 64, Window::square(3, 1, 1), false);
   } else {
     x = b.conv_layer("conv1", x, 64, Window::square(7, 2, 3), false);

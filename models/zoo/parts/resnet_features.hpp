@@ -21,6 +21,7 @@ struct ResNetLayout {
   /// The last two stages keep the image's size: instead, the cells of their 3x3s lie 2 and 4 apart,
   /// in each stage's first block as in the stage before.
   bool dilated = false;
+  bool deep_stem = false;  ///< three 3x3 of 32, 32 and 64 channels in place of the 7x7 (v1c)
 };
 
 /// The results of a ResNet's four stages.

@@ -19,7 +19,8 @@ struct ShardedStep {
   ParallelPlan plan{};
   TrainingSoftware software{};
   TransformerPrediction prediction{};
-  std::optional<std::int64_t> largest_micro_batch{};  ///< that fits; nothing: not asked for
+  /// That fits with 50 %, and with 95 %; nothing: not asked for.
+  std::optional<std::int64_t> largest_micro_batch{}, sure_micro_batch{};
   std::vector<std::string> assumptions{}, warnings{};
   std::vector<InputRecord> inputs{};
 };

@@ -20,7 +20,7 @@ TransformerMemory model_states(const RankWeights& weights, const ParallelPlan& p
                    (plan.zero >= 3 ? weights.frozen / all : weights.frozen);
   memory.gradients = Bytes(is_fp32 || software.wide_gradients ? 4 : 2) * shared_from(2);
   const double weight_copy = is_fp32 || optimizer == OptimizerKind::None ? 0 : 4;
-  memory.optimizer = Bytes(weight_copy + 4.0 * state_count(optimizer)) * shared_from(1);
+  memory.optimizer = Bytes(weight_copy + state_bytes(optimizer)) * shared_from(1);
   return memory;
 }
 

@@ -1,6 +1,7 @@
 #include "sim/step/memory/memory.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -82,6 +83,8 @@ class Replay {
         const std::int64_t size = as_integer(workspace);
         if (size <= allocator_.largest_available()) largest = std::max(largest, size);
       }
+      const Bytes scratch = workspaces.empty() ? Bytes(0) : workspaces[i];
+      most_live_ = max(most_live_, now_.live() + max(as_bytes(largest), scratch));
       if (largest > 0) {
         allocator_.release(allocator_.allocate(largest));
         allocator_.release_cached();
@@ -137,6 +140,8 @@ class Replay {
   }
 
   [[nodiscard]] const CachingAllocator& allocator() const { return allocator_; }
+  /// Most that lived at a moment of the trials.
+  [[nodiscard]] Bytes most_live() const { return most_live_; }
 
  private:
   void use_scratch(Bytes bytes) {
@@ -158,6 +163,7 @@ class Replay {
   std::vector<std::int64_t> bytes_;  ///< by buffer, rounded up to the allocator's block
   std::vector<CachingAllocator::Handle> handles_;
   MemoryByClass now_;
+  Bytes most_live_{};
 };
 
 std::int64_t block_of(const FrameworkProfile& framework) {
@@ -210,6 +216,12 @@ Bytes peak_live(const StepLives& lives, std::span<const Bytes> workspaces, std::
     live -= dead[i];
   }
   return peak;
+}
+
+/// The search for scratch and that for the least device meet the same allocator at other sizes,
+/// which may differ by a segment: what was found to fit fits.
+void agree(MemoryPlan& plan) {
+  plan.least = plan.fits ? min(plan.least, plan.room) : max(plan.least, plan.room);
 }
 
 /// Whether a device has room for so much of tensors and scratch.
@@ -280,6 +292,10 @@ MemoryPlan plan_memory(const StepLives& lives, std::span<const Bytes> workspaces
   plan.capacity = gpu.memory;
   plan.needed = by_tensors + context;
   plan.fits = takes_share ? by_tensors <= pool : plan.needed <= gpu.memory;
+  plan.peak_allocated = plan.peak_live;
+  plan.least = plan.needed;
+  plan.room = takes_share ? pool + context : gpu.memory;
+  plan.log_sd = framework.memory.log_sd;
   const bool caches = !takes_share && framework.memory.allocator_large_segment > Bytes(0);
   if (caches && plan.fits && !tried_workspaces.empty()) {
     Replay trying = start();
@@ -287,11 +303,44 @@ MemoryPlan plan_memory(const StepLives& lives, std::span<const Bytes> workspaces
     trying.try_algorithms(tried_workspaces, workspaces);
     trying.run(workspaces, after);
     pool = max(pool, as_bytes(trying.allocator().most_reserved()));
+    plan.peak_allocated = max(plan.peak_allocated, trying.most_live());
   }
   plan.by_class.context = context;
   plan.by_class.pool = max(pool - plan.peak_live, Bytes(0));
   plan.device_used = plan.by_class.total();
   return plan;
+}
+
+void state_least(const StepLives& lives, const FrameworkProfile& framework, const GpuSpec& gpu,
+                 const CostProfile& profile, MemoryPlan& plan) {
+  const Bytes context = device_context(gpu, profile) + framework.memory.context;
+  const std::int64_t block = block_of(framework);
+  std::int64_t low = as_integer(peak_live(lives, {}, block));
+  if (framework.memory.pool_fraction > 0) {
+    plan.least = as_bytes(low) + context;
+    agree(plan);
+    return;
+  }
+  const auto most_reserved = [&](std::int64_t limit) {
+    Replay replay = start_replay(lives, framework, as_bytes(limit));
+    (void)replay.stays_within({}, as_bytes(limit));
+    return replay.allocator().most_reserved();
+  };
+  constexpr double kUnlimited = 0x1p60, kPrecise = 1.005, kCertain = 5;
+  // Far from the limit the probability is 0 or 1 whatever the allocator does.
+  const Bytes far = plan.room * std::exp(kCertain * plan.log_sd);
+  std::int64_t high = low;
+  if (as_bytes(low) + context < far) {
+    high = most_reserved(static_cast<std::int64_t>(kUnlimited));
+    const Bytes near = plan.room * std::exp(-kCertain * plan.log_sd);
+    while (as_bytes(high) + context > near &&
+           static_cast<double>(high) > kPrecise * static_cast<double>(low)) {
+      const std::int64_t middle = low + (high - low) / 2;
+      (most_reserved(middle) <= middle ? high : low) = middle;
+    }
+  }
+  plan.least = as_bytes(high) + context;
+  agree(plan);
 }
 
 std::vector<Bytes> choose_scratch(const StepLives& lives, const FrameworkProfile& framework,

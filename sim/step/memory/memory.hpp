@@ -10,6 +10,7 @@
 #include "models/graph.hpp"
 #include "models/lowering/gpu_traits.hpp"
 #include "sim/base/units.hpp"
+#include "sim/step/memory/fit.hpp"
 #include "sim/step/memory/tensor_lives.hpp"
 
 namespace tracecast {
@@ -46,6 +47,14 @@ struct MemoryPlan {
   /// Capacity less what is needed (less than `device_used` where a framework reserves more).
   [[nodiscard]] Bytes headroom() const { return capacity - needed; }
   Bytes needed{};
+  /// Most bytes that tensors and scratch take at any moment since the program began, the first step
+  /// with its trials counted: torch.cuda.max_memory_allocated.
+  Bytes peak_allocated{};
+  /// The least device that holds the step: no scratch, all cached segments given back when memory
+  /// runs out. And what there is for it: the device, or what a framework takes of it.
+  Bytes least{}, room{};
+  double log_sd = 0.15;  ///< of ln(needed / predicted)
+  [[nodiscard]] MemoryFit fit() const { return memory_fit(needed, least, room, log_sd); }
 };
 
 /// What a CUDA context takes before any library is loaded: local memory and state that the driver
@@ -97,6 +106,12 @@ struct MemoryOptions {
                                      const FrameworkProfile& framework, const GpuSpec& gpu,
                                      const CostProfile& profile,
                                      std::span<const std::vector<Bytes>> tried_workspaces);
+
+/// Fills in `least`: the least memory with which the allocator gets through the step, by bisection
+/// to 0.5 %; of a step that fits or does not by five times `log_sd` and more, what it takes without
+/// a limit, or what lives.
+void state_least(const StepLives& lives, const FrameworkProfile& framework, const GpuSpec& gpu,
+                 const CostProfile& profile, MemoryPlan& plan);
 
 /// The scratch that an op takes; `has_room` tells of a size whether it can be had at that moment.
 using ScratchChoice = std::function<Bytes(OpId op, const std::function<bool(Bytes)>& has_room)>;

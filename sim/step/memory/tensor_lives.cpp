@@ -74,6 +74,8 @@ class Lives {
     }
     add_saved(buffers);
     if (adds_gradients_) add_new_gradients(buffers);
+    add_update_temporaries(buffers);
+    add_routines(buffers);
     return buffers;
   }
 
@@ -196,6 +198,54 @@ class Lives {
                            .first = i,
                            .last = i});
       }
+    }
+  }
+
+  /// Tensors of a rule with two states that hold a value for every weight at once, and the
+  /// direction of Adafactor, which one weight has at a time.
+  void add_update_temporaries(std::vector<TensorBuffer>& buffers) const {
+    const auto ops = graph_.ops();
+    const auto is_update = [](const Op& op) { return op.kind == OpKind::Optimizer; };
+    const auto first = std::find_if(ops.begin(), ops.end(), is_update);
+    if (first == ops.end()) return;
+    const auto begin = static_cast<std::uint32_t>(first - ops.begin());
+    const auto end = static_cast<std::uint32_t>(ops.size() - 1);
+    for (std::uint32_t i = begin; i < ops.size(); ++i) {
+      const auto* rule = std::get_if<OptimizerAttributes>(&ops[i].attributes);
+      if (rule == nullptr || ops[i].inputs.size() < 2) continue;
+      const bool is_factored = rule->name == "adafactor";
+      const double times = rule->states > 1 && rule->name != "adam8bit"
+                               ? framework_.memory.update_temporaries
+                           : is_factored ? 1.0
+                                         : 0.0;
+      const std::int64_t bytes = whole(times * static_cast<double>(bytes_of(ops[i].inputs[1])));
+      if (bytes <= 0) continue;
+      buffers.push_back({.bytes = bytes,
+                         .memory_class = MemoryClass::Optimizer,
+                         .first = is_factored ? i : begin,
+                         .last = is_factored ? i : end});
+    }
+  }
+
+  /// What routines hold while they run, and until the gradient of the loss takes its place.
+  void add_routines(std::vector<TensorBuffer>& buffers) const {
+    const auto ops = graph_.ops();
+    const auto turns = std::find_if(ops.begin(), ops.end(), [](const Op& op) {
+      return op.kind == OpKind::Loss && op.pass == Pass::Backward;
+    });
+    const bool goes_back = turns != ops.end();
+    for (std::uint32_t i = 0; i < ops.size(); ++i) {
+      const auto* routine = std::get_if<RoutineAttributes>(&ops[i].attributes);
+      if (routine == nullptr || !goes_back) continue;
+      const auto add = [&](std::int64_t bytes, std::uint32_t last) {
+        if (bytes <= 0) return;
+        buffers.push_back({.bytes = bytes,
+                           .memory_class = MemoryClass::Activations,
+                           .first = i,
+                           .last = std::max(i, last)});
+      };
+      add(routine->scratch_bytes, i);
+      add(routine->kept_bytes, static_cast<std::uint32_t>(turns - ops.begin()));
     }
   }
 

@@ -32,7 +32,8 @@ struct LivesOptions {
 /// keeps them;
 /// - mean and deviation that batch, layer, instance and group norms save for their gradient: 2
 /// values a row;
-/// - the new gradient of a weight while it is added to the one kept between micro-batches or steps.
+/// - the new gradient of a weight while it is added to the one kept between micro-batches or steps;
+/// - what an update holds besides (`update_temporaries`), what routines hold (RoutineAttributes).
 /// `framework.memory.tensors` decides how long activations and gradients stay.
 [[nodiscard]] std::vector<TensorBuffer> find_buffers(const NetworkGraph& graph,
                                                      const FrameworkProfile& framework,

@@ -55,6 +55,18 @@ TEST_CASE("an optimizer keeps its states and, in mixed precision, an fp32 weight
   }
 }
 
+TEST_CASE("states of 8 bits and factored ones take their bytes") {
+  // Adam 8, in 8 bits 2 and two scales of 4 bytes for each 256 weights.
+  CHECK(state_bytes(OptimizerKind::Adam) == 8);
+  CHECK(state_bytes(OptimizerKind::Adam8bit) == doctest::Approx(2.03125));
+  CHECK(state_bytes(OptimizerKind::Adafactor) == 0);
+  const ParallelPlan plan{.data = 4};
+  const TransformerMemory adam = model_states({.dense = 1e9}, plan, {}, false, OptimizerKind::Adam);
+  const TransformerMemory packed =
+      model_states({.dense = 1e9}, plan, {}, false, OptimizerKind::Adam8bit);
+  CHECK((adam.optimizer - packed.optimizer).in_bytes() == doctest::Approx(5.96875e9));
+}
+
 TEST_SUITE_END();
 
 }  // namespace
