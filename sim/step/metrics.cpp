@@ -49,12 +49,15 @@ Range gpu_utilization(const StepTimeline& timeline, const GpuSpec& gpu) {
   return range;
 }
 
-double sm_efficiency(const PricedStep& priced, Seconds step_time, const GpuSpec& gpu) {
+double sm_efficiency(const PricedStep& priced, Seconds step_time, const GpuSpec& gpu,
+                     const CostProfile& profile) {
+  // Boards that run above their rated boost do more than the peaks of their specs say.
+  const double above = std::max(1.0, cost::free_clock(gpu, profile) / gpu.boost_clock);
   Seconds at_peak{};
   for_each_kernel(priced, [&](const Kernel& kernel, const cost::KernelEstimate&) {
     at_peak += kernel.flops / peak_of(kernel, gpu);
   });
-  return step_time > Seconds(0) ? at_peak / step_time : 0.0;
+  return step_time > Seconds(0) ? at_peak / step_time / above : 0.0;
 }
 
 PowerRange board_power(const PricedStep& priced, const LimitedStep& limited,

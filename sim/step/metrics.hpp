@@ -20,8 +20,10 @@ namespace tracecast {
 [[nodiscard]] Range gpu_utilization(const StepTimeline& timeline, const GpuSpec& gpu);
 
 /// Arithmetic done over arithmetic possible: sum of flops / peak(format, unit) over the step time.
-/// Counts what kernels execute (after Winograd's saving), at the boost clock's peak.
-[[nodiscard]] double sm_efficiency(const PricedStep& priced, Seconds step_time, const GpuSpec& gpu);
+/// Counts what kernels execute (after Winograd's saving), at the peak of the boost clock, or of the
+/// higher one at which boards without ECC run.
+[[nodiscard]] double sm_efficiency(const PricedStep& priced, Seconds step_time, const GpuSpec& gpu,
+                                   const CostProfile& profile);
 
 /// Board power over the windows in which the driver holds it and nvidia-smi shows it
 /// (sim/step/power_limit.hpp). None of the three is above a limit that holds.

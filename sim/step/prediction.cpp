@@ -533,7 +533,7 @@ Prediction predict_step(const PredictRequest& request) {
     result.energy_per_sample = result.power.avg * step / static_cast<double>(graph.batch);
     result.kernel_w = shown_power(std::move(limited.kernel_w), result.timeline, result.power);
   }
-  result.sm_efficiency = sm_efficiency(result.priced, step, request.gpu);
+  result.sm_efficiency = sm_efficiency(result.priced, step, request.gpu, request.cost);
   result.by_class = time_by_class(result.priced, result.program, result.timeline);
   result.convolutions =
       convolution_time_by_algorithm(result.priced, result.program, result.timeline);
