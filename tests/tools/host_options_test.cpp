@@ -70,7 +70,7 @@ struct HostAsked {
     const Json doc = Json::parse(read_file(rates, 1 << 20));
     return 64 * doc["v100_sxm2_16gb"].begin().value()["null"].get<double>();
   }
-  double swept(const HostSetting& s, int gpus) const {
+  double gridded(const HostSetting& s, int gpus) const {
     const std::string grid = file(
         "grid.textproto",
         fmt::format("predict {{ network: \"alexnet\" gpu: \"v100_sxm2_16gb\" batch: 64 {} {} }}",
@@ -93,7 +93,7 @@ void same_everywhere(const HostSetting& setting, int gpus) {
   CHECK(asked.compared(setting, gpus) == doctest::Approx(predicted));
   CHECK(asked.planned(setting, gpus) == doctest::Approx(predicted));
   CHECK(asked.scheduled(setting, gpus) == doctest::Approx(predicted));
-  CHECK(asked.swept(setting, gpus) == doctest::Approx(predicted));
+  CHECK(asked.gridded(setting, gpus) == doctest::Approx(predicted));
 }
 
 TEST_SUITE_BEGIN("tools/host_options");

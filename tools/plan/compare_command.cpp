@@ -92,6 +92,29 @@ std::vector<plan::PlanJob> jobs_of(const Options& options, const Hardware& hardw
   return jobs;
 }
 
+/// What is not the usual of input, host and links, as flags that say it.
+std::vector<std::pair<std::string, std::string>> setting_of(const Options& options) {
+  const Job& j = options.job;
+  const Place& p = options.place;
+  std::string input = j.data == "synthetic" ? "" : j.data;
+  const auto add = [&](std::string_view what, const std::string& value) {
+    if (!value.empty()) input += fmt::format("{}{} {}", input.empty() ? "" : ", ", what, value);
+  };
+  add("pipeline", j.pipeline);
+  if (j.workers) add("workers", std::to_string(*j.workers));
+  if (p.cpu_threads) add("CPU threads", std::to_string(*p.cpu_threads));
+  if (p.cpu_quota) add("quota of CPUs", low_precision(*p.cpu_quota, 7));
+  add("host", p.host_cpu);
+  add("machine", p.machine);
+  add("disk", p.disk);
+  std::string links = p.nic.empty() ? "" : "NIC " + p.nic;
+  if (p.no_p2p) links += links.empty() ? "no peer access" : ", no peer access";
+  std::vector<std::pair<std::string, std::string>> lines;
+  if (!input.empty()) lines.emplace_back("Input", input);
+  if (!links.empty()) lines.emplace_back("Links", links);
+  return lines;
+}
+
 std::vector<Row> rows_of(const Options& options, const Hardware& hardware,
                          const plan::Catalogue& catalogue) {
   std::vector<plan::Offer> places;
@@ -110,6 +133,13 @@ std::vector<Row> rows_of(const Options& options, const Hardware& hardware,
   if (std::none_of(matrix.cells.begin(), matrix.cells.end(),
                    [](const plan::MatrixCell& cell) { return cell.refused.empty(); })) {
     for (const plan::PlanJob& job : jobs) predictor.check(job.job);
+    // So is one of the host, its input or the links.
+    if (!setting_of(options).empty()) {
+      Place place = options.place;
+      place.gpu = places.front().gpu;
+      if (options.total_gpus > 1) place.gpus = options.total_gpus;
+      (void)predictor.predict(jobs.front().job, place);
+    }
   }
   const double samples = work_of(options.job).samples;
   std::vector<Row> rows;
@@ -135,29 +165,6 @@ std::vector<Row> rows_of(const Options& options, const Hardware& hardware,
 
 std::string if_known(const std::optional<double>& value) {
   return value ? low_precision(*value, 7) : std::string("-");
-}
-
-/// What is not the usual of input, host and links, as flags that say it.
-std::vector<std::pair<std::string, std::string>> setting_of(const Options& options) {
-  const Job& j = options.job;
-  const Place& p = options.place;
-  std::string input = j.data == "synthetic" ? "" : j.data;
-  const auto add = [&](std::string_view what, const std::string& value) {
-    if (!value.empty()) input += fmt::format("{}{} {}", input.empty() ? "" : ", ", what, value);
-  };
-  add("pipeline", j.pipeline);
-  if (j.workers) add("workers", std::to_string(*j.workers));
-  if (p.cpu_threads) add("CPU threads", std::to_string(*p.cpu_threads));
-  if (p.cpu_quota) add("quota of CPUs", low_precision(*p.cpu_quota, 7));
-  add("host", p.host_cpu);
-  add("machine", p.machine);
-  add("disk", p.disk);
-  std::string links = p.nic.empty() ? "" : "NIC " + p.nic;
-  if (p.no_p2p) links += links.empty() ? "no peer access" : ", no peer access";
-  std::vector<std::pair<std::string, std::string>> lines;
-  if (!input.empty()) lines.emplace_back("Input", input);
-  if (!links.empty()) lines.emplace_back("Links", links);
-  return lines;
 }
 
 std::string text_of(const Options& options, const std::vector<Row>& rows,

@@ -8,6 +8,7 @@
 #include "models/graph_text.hpp"
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
+#include "sim/job/cluster.hpp"
 #include "sim/job/predictor.hpp"
 #include "sim/job/resolved_job.hpp"
 #include "sim/parallel/many_gpus_timeline.hpp"
@@ -181,6 +182,13 @@ int predict_command(PredictOptions& options, const GivenFlags& given) {
   if (!options.host_from.empty()) take_recorded_host(options.host_from, options.job.software);
   const Predictor predictor(load_hardware(options.sources));
   const auto [parallelism, kind] = settle_parallelism(options, given, predictor.hardware());
+  if (given("--nic") || given("--no-p2p")) {
+    const Fabric fabric = make_cluster(options.job, options.job.gpu, predictor.hardware()).fabric;
+    if (given("--nic") && fabric.num_nodes() < 2)
+      throw InputError("--nic", "one machine, which nothing leaves", "several: --nodes");
+    if (given("--no-p2p") && fabric.ranks_of(FabricNodeId{0}) < 2)
+      throw InputError("--no-p2p", "one GPU in each machine", "several: --gpus");
+  }
   if (kind == ReportKind::ParameterServers) {
     if (!options.dump.empty()) {
       throw InputError("--dump", options.dump + " with parameter servers", "no dump");

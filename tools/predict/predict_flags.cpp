@@ -34,7 +34,7 @@ std::vector<IdleFlags> idle_by_kind(const FlagContext& c, bool counts_gpus) {
        "one GPU or CPU",
        "several GPUs: --gpus, --nodes or --cluster"},
       {many && !trains,
-       {"--strategy", "--sample-sd", "--no-fold"},
+       {"--strategy", "--sample-sd", "--no-fold", "--nic", "--no-p2p"},
        "--phase " + c.job.phase,
        "--phase train: nothing is communicated otherwise, and no GPU waits for another"},
       {c.kind == ReportKind::Cpu,
