@@ -79,6 +79,8 @@ def searches_plans_servings():
     same = [(d.tp, d.pp, d.dp, d.zero, d.micro_batch, d.samples_per_s.value) for d in found]
     check(same == [(d["tp"], d["pp"], d["dp"], d["zero"], d["micro_batch"], d["throughput"]["value"])
                    for d in said["divisions"]], "search")
+    said, _ = command("predict", "gpt2", "--gpu", "a100", "--gpus", "8", "--batch", "16", "--tokens", "1e10", "--within", "2d", "--price", "a100=1.2")
+    check(tc.work("gpt2", gpu="a100", gpus=8, batch=16, tokens=1e10, within="2d", price="a100=1.2") == said["work"], "work")
     flags = {"deadline": "30d", "worlds": 20}
     plan = tc.plan(ROOT / "tools/manual/jobs.textproto", **flags)
     said, code = command("plan", "tools/manual/jobs.textproto", "--deadline", "30d", "--worlds", "20")

@@ -62,6 +62,21 @@ std::vector<Bytes> parse_sizes(const char* flag, const std::vector<std::string>&
   return sizes;
 }
 
+Seconds parse_time(const char* flag, std::string_view text) {
+  constexpr double kHour = 3600, kDay = 24 * kHour, kMost = 20 * 365 * kDay;
+  const auto fail = [&] {
+    throw InputError(flag, '"' + std::string(text) + '"', "a time with its unit: 36h, 30d or 8w");
+  };
+  if (text.size() < 2) fail();
+  const auto value = parse_double(text.substr(0, text.size() - 1));
+  const double unit = text.back() == 'h'   ? kHour
+                      : text.back() == 'd' ? kDay
+                      : text.back() == 'w' ? 7 * kDay
+                                           : 0;
+  if (!value || *value <= 0 || unit == 0 || *value * unit > kMost) fail();
+  return Seconds(*value * unit);
+}
+
 std::string size_text(Bytes size) {
   constexpr std::array<const char*, 5> kUnits = {" B", " KiB", " MiB", " GiB", " TiB"};
   double value = size.in_bytes();

@@ -25,6 +25,10 @@ inline constexpr std::string_view kSizeUnits =
                                              const std::vector<std::string>& texts,
                                              const SizeRange& range = {});
 
+/// "36h", "30d", "8w": a time with its unit, up to 20 years. Throws InputError, which names the
+/// flag.
+[[nodiscard]] Seconds parse_time(const char* flag, std::string_view text);
+
 /// In the largest binary unit that is not more, whole or with three digits: "64 KiB", "1.50 GiB",
 /// "768 B".
 [[nodiscard]] std::string size_text(Bytes size);

@@ -154,6 +154,7 @@ Catalogue load_catalogue(std::string_view text, std::string_view where, const Gp
   catalogue.id = message.id();
   catalogue.name = message.name();
   catalogue.date = message.date();
+  catalogue.are_cards = message.cards();
   if (message.offer_size() == 0) {
     throw InputError(where, "no offer",
                      "offer { id: \"box\" gpu: \"a100_sxm4_80gb\" gpus: 8 price_usd: 100000 }");
@@ -171,10 +172,22 @@ Catalogue load_catalogue(std::string_view text, std::string_view where, const Gp
   return catalogue;
 }
 
-Catalogue embedded_catalogue(const GpuCatalog& gpus) {
-  const auto files = embedded::purchase_prices();
-  TRACECAST_CHECK(files.size() == 1, "one dated catalogue is in the binary");
-  return load_catalogue(files.front().content, files.front().path, gpus);
+Catalogue embedded_catalogue(const GpuCatalog& gpus, Priced what) {
+  Catalogue all;
+  std::vector<Offer> others;
+  for (const EmbeddedFile& file : embedded::purchase_prices()) {
+    Catalogue one = load_catalogue(file.content, file.path, gpus);
+    if (one.are_cards && what == Priced::Machines) continue;
+    if (one.energy_usd_per_kwh > 0) {
+      TRACECAST_CHECK(all.offers.empty(), "one catalogue in the binary has an energy price");
+      all = std::move(one);
+    } else {
+      others.insert(others.end(), one.offers.begin(), one.offers.end());
+    }
+  }
+  TRACECAST_CHECK(!all.offers.empty(), "a catalogue in the binary has an energy price");
+  all.offers.insert(all.offers.end(), others.begin(), others.end());
+  return all;
 }
 
 std::vector<Offer> owned_offers(std::string_view fleet_text, std::string_view where,

@@ -35,6 +35,7 @@ struct Offer {
 /// Offers and what it costs to run them.
 struct Catalogue {
   std::string id, name, date;
+  bool are_cards = false;  ///< its offers are cards alone
   std::vector<Offer> offers;
   double energy_usd_per_kwh = 0;
   double pue = 1;                       ///< energy of the room over energy of the machines
@@ -48,8 +49,14 @@ struct Catalogue {
 /// neither price nor rent, negative prices or powers, idle above load.
 [[nodiscard]] Catalogue load_catalogue(std::string_view text, std::string_view where,
                                        const GpuCatalog& gpus);
-/// The dated catalogue in the binary (sim/plan/prices/).
-[[nodiscard]] Catalogue embedded_catalogue(const GpuCatalog& gpus);
+/// What the dated catalogues in the binary (sim/plan/prices/) offer.
+enum class Priced {
+  Machines,          ///< to buy and to rent: what a purchase consists of
+  MachinesAndCards,  ///< and cards alone: what a job costs
+};
+/// The dated catalogues in the binary as one, which has the name and the costs of the one with an
+/// energy price.
+[[nodiscard]] Catalogue embedded_catalogue(const GpuCatalog& gpus, Priced what);
 
 /// Machines of a fleet file as offers that cost nothing to have and must be kept. Throws InputError
 /// with line: a GPU that nobody knows.

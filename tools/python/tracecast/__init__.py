@@ -22,4 +22,5 @@ __all__ = [
     "ParallelLayout", "Figure", "Forecast", "Gpu", "Graph", "Hardware", "InputError", "Interval", "Job", "Latency", "Matrix", "Peak", "Place", "Plan",
     "Predictor", "Roof", "Roofline", "Serving", "SweepSummary", "Table", "TraceReplay", "TraceSummary", "__version__", "estimate", "graph",
     "networks", "plan", "predict", "query", "run", "search", "serve", "sweep", "throughput", "trace_replay", "trace_summary",
+    "work",
 ]

@@ -73,6 +73,11 @@ class Predictor:
         ("train", "infer", "forward", "forward_backward"), precision, framework, gpus (in total), nodes, strategy, tp, pp ..."""
         return Forecast._of(self._core.predict(_words({"gpu": gpu, **flags}, network)))
 
+    def work(self, network: str, gpu: str, **flags: Flag) -> Mapping[str, Any]:
+        """What an amount of work takes: time_s, energy_kwh, cost_usd ... as the key "work" of ``tracecast predict --format json``. Flags:
+        tokens, samples or epochs, within ("60d"), price ("h100=2.50"), kwh_price, and those of predict."""
+        return self._ask("predict", {"gpu": gpu, **flags}, network)[0]["work"]
+
     def throughput(self, jobs: Sequence[Job], places: Sequence[Place]) -> Matrix:
         """Every job at every place, as users of its framework share GPUs. What cannot be predicted is a cell with its reason."""
         if not jobs or not places:
@@ -181,6 +186,11 @@ def _predictor() -> Predictor:
 def predict(network: str, gpu: str, **flags: Flag) -> Forecast:
     """Predictor.predict with the hardware in the module."""
     return _predictor().predict(network, gpu, **flags)
+
+
+def work(network: str, gpu: str, **flags: Flag) -> Mapping[str, Any]:
+    """Predictor.work with the hardware in the module."""
+    return _predictor().work(network, gpu, **flags)
 
 
 def throughput(jobs: Sequence[Job], places: Sequence[Place]) -> Matrix:
