@@ -1,9 +1,6 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
-#include <exception>
-#include <new>
-#include <string>
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -11,10 +8,7 @@
 #include <unistd.h>
 #endif
 
-#include "sim/base/error.hpp"
-#include "tools/command/output.hpp"
 #include "tools/command/run_command.hpp"
-#include "tools/command/subcommand.hpp"
 
 namespace {
 
@@ -40,19 +34,7 @@ void ask_for_large_pages() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  using namespace tracecast;
   ask_for_large_pages();
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is the reader's choice; see write_report
-  try {
-    return run_command({argv + (argc > 0 ? 1 : 0), argv + argc});
-  } catch (const InputError& error) {
-    say(error.what());
-    return kExitWrongInput;
-  } catch (const std::bad_alloc&) {
-    say("tracecast: out of memory; expected a smaller input or more memory");
-    return kExitWrongInput;
-  } catch (const std::exception& error) {
-    say(std::string("tracecast has a bug: ") + error.what());
-    return kExitOurBug;
-  }
+  return tracecast::run_program({argv + (argc > 0 ? 1 : 0), argv + argc});
 }

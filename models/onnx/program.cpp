@@ -328,6 +328,33 @@ class Builder {
     }
   }
 
+  static std::size_t own_visits(const FunctionProto& function) {
+    auto visits = 1 + static_cast<std::size_t>(function.input_size()) +
+                  static_cast<std::size_t>(function.output_size());
+    for (const NodeProto& node : function.node()) {
+      visits += 1 + static_cast<std::size_t>(node.input_size()) +
+                static_cast<std::size_t>(node.output_size()) +
+                static_cast<std::size_t>(node.attribute_size());
+    }
+    return visits;
+  }
+
+  /// What expanding `function` visits at least, so that one that grows without bound is refused
+  /// before it is expanded. Each function is counted once, however often it is called.
+  std::size_t visits_of(const FunctionProto& function, std::size_t depth) {
+    if (depth >= kMostCallDepth) return 0;
+    const auto [at, is_new] = visits_.emplace(&function, 0);  // 0 while it is being counted
+    if (!is_new) return at->second;
+    std::size_t visits = own_visits(function);
+    for (const NodeProto& node : function.node()) {
+      if (const FunctionProto* const called = find_function(node)) {
+        visits = std::min(visits + visits_of(*called, depth + 1), kMostVisits + 1);
+      }
+    }
+    visits_[&function] = visits;
+    return visits;
+  }
+
   void expand(const FunctionProto& function, const Node& caller) {
     if (std::find(calls_.begin(), calls_.end(), &function) != calls_.end()) {
       fail("function '" + function.name() + "' that calls itself", "functions without recursion");
@@ -336,12 +363,8 @@ class Builder {
       fail("functions nested more than " + std::to_string(kMostCallDepth) + " deep",
            "fewer levels");
     }
-    visit(1 + static_cast<std::size_t>(function.input_size() + function.output_size()));
-    for (const NodeProto& node : function.node()) {
-      visit(1 + static_cast<std::size_t>(node.input_size()) +
-            static_cast<std::size_t>(node.output_size()) +
-            static_cast<std::size_t>(node.attribute_size()));
-    }
+    if (calls_.empty() && visits_of(function, 0) > kMostVisits) visit(kMostVisits + 1);
+    visit(own_visits(function));
     const std::string prefix = caller.name + "/";
     const std::int64_t opset = opset_of(function.opset_import(), caller.opset);
     Scope scope;
@@ -478,6 +501,7 @@ class Builder {
   std::unordered_set<std::string> names_;
   std::size_t num_repeated_names_ = 0;
   std::size_t num_visits_ = 0;
+  std::unordered_map<const FunctionProto*, std::size_t> visits_;
 };
 
 // AttributeProto.AttributeType of the public format.

@@ -148,6 +148,7 @@ TEST_CASE("a query that has no end is ended by its limits") {
   REQUIRE(sqlite3_exec(database, "CREATE TABLE t (a)", nullptr, nullptr, nullptr) == SQLITE_OK);
   sqlite3_close(database);
   const std::string endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) ";
+  check_refused(run({"query", file, endless + "SELECT max(i) FROM n"}), "8 s");
   for (const char* format : {"table", "csv", "json"}) {
     CAPTURE(format);
     const auto query = [&](const std::string& sql, Words more) {
@@ -156,14 +157,13 @@ TEST_CASE("a query that has no end is ended by its limits") {
     };
     check_refused(query(endless + "SELECT count(*) FROM n", {"--time-limit", "0.5"}),
                   "--time-limit");
-    check_refused(query(endless + "SELECT max(i) FROM n", {}), "8 s");
     check_refused(query(endless + "SELECT i FROM n", {"--limit", "1000"}), "--limit");
     check_refused(query("SELECT zeroblob(1000000000)", {}), "too big");
     const ProcessResult rows = query(endless + "SELECT i FROM n LIMIT 1000", {"--limit", "1000"});
     CHECK(rows.exit_code == 0);
     const ProcessResult many = query(endless + "SELECT i, hex(zeroblob(1000)) FROM n", {});
     CHECK(many.exit_code == 2);
-    if (kMeasuresMemory) CHECK(many.peak_bytes < 512ULL << 20);
+    if (!kSanitizesAddresses) CHECK(many.peak_bytes < 512ULL << 20);
   }
 }
 

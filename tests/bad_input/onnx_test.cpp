@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <string>
@@ -34,14 +35,32 @@ std::string single(const Dims& image, const Message& op, const std::vector<Messa
   return model.bytes();
 }
 
-/// Graphs in attributes of nodes of graphs, `depth` deep.
+/// Graphs in attributes of nodes of graphs, `depth` deep. Each level is written in front of what it
+/// holds, as a message in front of which its length stands wants it.
 std::string nested(int depth) {
-  Message graph = small_network().graph();
+  std::string backwards = small_network().graph().bytes();
+  std::reverse(backwards.begin(), backwards.end());
+  const auto put_before = [&](const std::string& bytes) {
+    backwards.append(bytes.rbegin(), bytes.rend());
+  };
+  const auto hold = [&](int field) {  // what is there so far becomes a message in that field
+    const auto size = static_cast<std::int64_t>(backwards.size());
+    put_before(Message().number(field, size).bytes());
+    backwards.back() = static_cast<char>(field << 3 | 2);
+  };
+  const std::string attribute = Message().text(1, "then_branch").number(20, 5).bytes();
+  const std::string head = Message().text(1, "image").text(2, "logits").text(4, "If").bytes();
   for (int i = 0; i < depth; ++i) {
-    graph = Message().message(
-        1, node("If", {"image"}, {"logits"}, {attribute_graph("then_branch", graph)}));
+    hold(6);  // AttributeProto.g
+    put_before(attribute);
+    hold(5);  // NodeProto.attribute
+    put_before(head);
+    hold(1);  // GraphProto.node
   }
-  return Message().number(1, 7).message(7, graph).message(8, Message().number(2, 13)).bytes();
+  hold(7);  // ModelProto.graph
+  std::reverse(backwards.begin(), backwards.end());
+  return Message().number(1, 7).bytes() + backwards +
+         Message().message(8, Message().number(2, 13)).bytes();
 }
 
 /// Functions that each call the next one twice: 2^depth nodes when expanded.

@@ -6,16 +6,11 @@
 
 namespace tracecast::test {
 
-/// Whether what a program takes can be measured: under address sanitizer its shadow memory counts
-/// too.
-#if defined(__SANITIZE_ADDRESS__)
-inline constexpr bool kMeasuresMemory = false;
-#else
-inline constexpr bool kMeasuresMemory = true;
-#endif
-
-/// Runs `tracecast ARGUMENTS...`.
+/// Does what `tracecast ARGUMENTS...` does, in a process of its own.
 [[nodiscard]] ProcessResult run_tracecast(const std::vector<std::string>& arguments);
+
+/// Starts the program itself, so that the memory that it takes is its own.
+[[nodiscard]] ProcessResult run_tracecast_anew(const std::vector<std::string>& arguments);
 
 /// Checks that tracecast refuses: exit code 2, one line on stderr, nothing on stdout.
 void check_refuses(const std::vector<std::string>& arguments);

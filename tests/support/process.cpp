@@ -11,17 +11,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
+#include <iostream>
 #include <stdexcept>
 #include <utility>
 
+// For what run_forked runs: as `become` sets them for other programs.
+extern "C" const char* __asan_default_options() { return "exitcode=86:malloc_context_size=1"; }
+extern "C" const char* __ubsan_default_options() { return "exitcode=86"; }
+
 namespace tracecast::test {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kLimitsMemory = false;
-#else
-constexpr bool kLimitsMemory = true;
-#endif
 
 struct Pipe {
   int read_end = -1;
@@ -41,39 +41,43 @@ struct Pipe {
   void close_write_end() { close(std::exchange(write_end, -1)); }
 };
 
-[[noreturn]] void become(std::vector<char*>& arguments, const Pipe& out, const Pipe& err) {
-  if (kLimitsMemory) {
+/// In a new process: what it may take, and where it reads and writes.
+void settle(const Pipe& out, const Pipe& err) {
+  if (!kSanitizesAddresses) {
     const rlimit two_gib{rlim_t{2} << 30, rlim_t{2} << 30};
     setrlimit(RLIMIT_AS, &two_gib);
   }
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
+  const int nothing = open("/dev/null", O_RDONLY);
+  dup2(nothing, STDIN_FILENO);
+  dup2(out.write_end, STDOUT_FILENO);
+  dup2(err.write_end, STDERR_FILENO);
+}
+
+[[noreturn]] void become(std::vector<char*>& arguments) {
   // A sanitizer's finding must not look like the program's own exit code 1. What a program that
   // ends has not given back is no finding (tests of libraries look for that), and of where memory
   // was taken one line is reported: a fifth of the time.
   setenv("ASAN_OPTIONS", "exitcode=86:detect_leaks=0:malloc_context_size=1", 1);
   setenv("UBSAN_OPTIONS", "exitcode=86", 1);
-  const int nothing = open("/dev/null", O_RDONLY);
-  dup2(nothing, STDIN_FILENO);
-  dup2(out.write_end, STDOUT_FILENO);
-  dup2(err.write_end, STDERR_FILENO);
   execv(arguments[0], arguments.data());
   _exit(127);
 }
 
-}  // namespace
-
-ProcessResult run_process(const std::vector<std::string>& command, Seconds limit) {
-  std::vector<std::string> owned = command;
-  std::vector<char*> arguments;
-  for (std::string& word : owned) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-
+/// What `child` does in a process of its own.
+ProcessResult run_child(const std::function<void()>& child_does, Seconds limit) {
   Pipe out;
   Pipe err;
+  std::cout.flush();
+  std::fflush(nullptr);
   const pid_t child = fork();
   if (child < 0) throw std::runtime_error("cannot fork");
-  if (child == 0) become(arguments, out, err);
+  if (child == 0) {
+    settle(out, err);
+    child_does();
+    _exit(127);
+  }
   out.close_write_end();
   err.close_write_end();
 
@@ -111,8 +115,30 @@ ProcessResult run_process(const std::vector<std::string>& command, Seconds limit
   result.peak_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) << 10;
   if (WIFEXITED(status)) result.exit_code = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
+  return result;
+}
+
+}  // namespace
+
+ProcessResult run_process(const std::vector<std::string>& command, Seconds limit) {
+  std::vector<std::string> owned = command;
+  std::vector<char*> arguments;
+  for (std::string& word : owned) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  ProcessResult result = run_child([&] { become(arguments); }, limit);
   if (result.exit_code == 127) throw std::runtime_error("cannot start " + command[0]);
   return result;
+}
+
+ProcessResult run_forked(const std::function<int()>& program, Seconds limit) {
+  return run_child(
+      [&] {
+        const int exit_code = program();
+        std::cout.flush();
+        std::fflush(nullptr);
+        _exit(exit_code);
+      },
+      limit);
 }
 
 int count_lines(std::string_view text) {

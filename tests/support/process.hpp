@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -7,6 +8,20 @@
 #include "sim/base/units.hpp"
 
 namespace tracecast::test {
+
+/// Whether address sanitizer watches: its shadow memory takes terabytes of addresses.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define TRACECAST_SANITIZES_ADDRESSES
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define TRACECAST_SANITIZES_ADDRESSES
+#endif
+#ifdef TRACECAST_SANITIZES_ADDRESSES
+inline constexpr bool kSanitizesAddresses = true;
+#else
+inline constexpr bool kSanitizesAddresses = false;
+#endif
 
 /// How a program ended and what it said.
 struct ProcessResult {
@@ -23,6 +38,12 @@ struct ProcessResult {
 /// allocation without bound shows. Throws std::runtime_error when the program cannot be started.
 [[nodiscard]] ProcessResult run_process(const std::vector<std::string>& command,
                                         Seconds limit = Seconds(60));
+
+/// Runs `program` in a copy of this process, to its exit code, and otherwise as run_process does.
+/// What this process has read and kept is there already, which is most of what a short command
+/// costs; `peak_bytes` counts it too.
+[[nodiscard]] ProcessResult run_forked(const std::function<int()>& program,
+                                       Seconds limit = Seconds(60));
 
 /// Number of lines in `text`; a last line counts with or without its line break.
 [[nodiscard]] int count_lines(std::string_view text);

@@ -10,6 +10,7 @@
 #include "sim/base/file.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/tools/program.hpp"
 #include "tools/calibrate/calibrate_measure.hpp"
 
 namespace tracecast::test {
@@ -18,8 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 ProcessResult calibrate(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), {TRACECAST_PROGRAM, "calibrate"});
-  return run_process(arguments, Seconds(60));
+  arguments.insert(arguments.begin(), {"calibrate"});
+  return tracecast(arguments);
 }
 const std::vector<std::string> kRehearsal = {"--rehearse", "v100_sxm2_16gb", "--quick"};
 std::vector<std::string> rehearse_in(const fs::path& folder, std::vector<std::string> more = {}) {

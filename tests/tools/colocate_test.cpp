@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/support/process.hpp"
+#include "tests/tools/program.hpp"
 
 namespace tracecast::test {
 namespace {
@@ -12,8 +13,8 @@ namespace {
 using Json = nlohmann::json;
 
 ProcessResult colocate(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), {TRACECAST_PROGRAM, "colocate"});
-  return run_process(arguments, Seconds(60));
+  arguments.insert(arguments.begin(), {"colocate"});
+  return tracecast(arguments);
 }
 
 TEST_SUITE_BEGIN("tools/colocate");

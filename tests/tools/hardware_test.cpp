@@ -9,6 +9,7 @@
 #include "sim/base/file.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/tools/program.hpp"
 
 namespace tracecast::test {
 namespace {
@@ -16,8 +17,8 @@ namespace {
 using Json = nlohmann::json;
 
 ProcessResult hardware(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), {TRACECAST_PROGRAM, "hardware"});
-  return run_process(arguments, Seconds(30));
+  arguments.insert(arguments.begin(), {"hardware"});
+  return tracecast(arguments);
 }
 
 TEST_SUITE_BEGIN("tools/hardware");
@@ -53,8 +54,8 @@ TEST_CASE("an unknown kind or id is answered with the nearest word and exit code
 }
 
 ProcessResult predict(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), {TRACECAST_PROGRAM, "predict", "resnet50", "--batch", "8"});
-  return run_process(arguments, Seconds(30));
+  arguments.insert(arguments.begin(), {"predict", "resnet50", "--batch", "8"});
+  return tracecast(arguments);
 }
 
 TEST_CASE("a prediction without a GPU has no power and no GPU utilisation, and says so") {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/support/process.hpp"
+#include "tests/tools/program.hpp"
 
 namespace tracecast::test {
 namespace {
@@ -13,8 +14,8 @@ namespace {
 using Json = nlohmann::json;
 
 ProcessResult net(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), {TRACECAST_PROGRAM, "net"});
-  return run_process(arguments, Seconds(30));
+  arguments.insert(arguments.begin(), {"net"});
+  return tracecast(arguments);
 }
 
 TEST_SUITE_BEGIN("tools/net");
@@ -104,8 +105,8 @@ TEST_CASE("a wrong value is one line and exit code 2") {
 
 TEST_CASE("studies are listed and run by name, and unknown ones refused") {
   const auto study = [](std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {TRACECAST_PROGRAM, "study"});
-    return run_process(arguments, Seconds(120));
+    arguments.insert(arguments.begin(), {"study"});
+    return tracecast(arguments);
   };
   CHECK(study({"list"}).out.find("s_osu") != std::string::npos);
   CHECK(Json::parse(study({"list", "--format", "json"}).out)["studies"].size() >= 1);

@@ -7,6 +7,7 @@
 
 #include "models/zoo/zoo.hpp"
 #include "tests/support/process.hpp"
+#include "tests/tools/program.hpp"
 #include "tools/show/network_summary.hpp"
 
 namespace tracecast::test {
@@ -15,8 +16,8 @@ namespace {
 using Json = nlohmann::json;
 
 ProcessResult networks(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), {TRACECAST_PROGRAM, "networks"});
-  return run_process(arguments, Seconds(30));
+  arguments.insert(arguments.begin(), {"networks"});
+  return tracecast(arguments);
 }
 
 Json document(std::vector<std::string> arguments) {

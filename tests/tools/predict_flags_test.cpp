@@ -13,14 +13,15 @@
 #include "tests/support/process.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tests/tools/predict_modes.hpp"
+#include "tests/tools/program.hpp"
 
 namespace tracecast::test {
 namespace {
 
 ProcessResult predict(const Arguments& arguments) {
-  Arguments command = {TRACECAST_PROGRAM, "predict"};
+  Words command = {"predict"};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  return run_process(command);
+  return tracecast(std::move(command));
 }
 
 std::string joined(const Arguments& words) {

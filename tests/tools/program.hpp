@@ -8,7 +8,7 @@ namespace tracecast::test {
 
 using Words = std::vector<std::string>;
 
-/// Runs `tracecast ARGUMENTS...`, for half a minute at most.
+/// Does what `tracecast ARGUMENTS...` does, in a process of its own, for two minutes at most.
 [[nodiscard]] ProcessResult tracecast(Words arguments);
 
 /// " predict resnet50": each word after a blank.

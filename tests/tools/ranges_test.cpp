@@ -173,7 +173,9 @@ class Walk {
     }
     const std::unique_ptr<pb::Message> before(message.New());
     before->CopyFrom(message);
+    std::set<double> tried;
     for (const double value : values) {
+      if (!std::isnan(value) && !tried.insert(value).second) continue;
       set(message, field, value);
       std::string text;
       REQUIRE(pb::TextFormat::PrintToString(*root_, &text));

@@ -8,6 +8,7 @@
 #include "sim/base/file.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/tools/program.hpp"
 
 namespace {
 
@@ -31,8 +32,8 @@ std::string recording(int gemm_us, const std::string& more) {
 }
 
 ProcessResult trace(std::vector<std::string> arguments) {
-  arguments.insert(arguments.begin(), {TRACECAST_PROGRAM, "trace"});
-  return run_process(arguments);
+  arguments.insert(arguments.begin(), {"trace"});
+  return test::tracecast(arguments);
 }
 
 Json summary(const std::string& file) {

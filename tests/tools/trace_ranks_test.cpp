@@ -8,6 +8,7 @@
 #include "sim/base/file.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/tools/program.hpp"
 
 namespace {
 
@@ -33,15 +34,15 @@ std::string rank_file(int rank, int arrival) {
 }
 
 ProcessResult summary(const std::vector<std::string>& arguments) {
-  std::vector<std::string> command = {TRACECAST_PROGRAM, "trace", "summary"};
+  std::vector<std::string> command = {"trace", "summary"};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  return run_process(command);
+  return test::tracecast(command);
 }
 
 ProcessResult replay(const std::vector<std::string>& arguments) {
-  std::vector<std::string> command = {TRACECAST_PROGRAM, "trace", "replay"};
+  std::vector<std::string> command = {"trace", "replay"};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  return run_process(command);
+  return test::tracecast(command);
 }
 
 struct Files {
@@ -161,8 +162,8 @@ TEST_CASE("files of unrelated jobs are refused by every subcommand that takes ra
   check_refused(summary({archive}));
   check_refused(replay({archive, "--as-recorded"}));
   const auto trace = [](std::vector<std::string> words) {
-    words.insert(words.begin(), {TRACECAST_PROGRAM, "trace"});
-    return run_process(words);
+    words.insert(words.begin(), {"trace"});
+    return test::tracecast(words);
   };
   check_refused(trace({"diff", archive, files.b()}));
   check_refused(trace({"diff", files.b(), files.folder.path()}));

@@ -8,6 +8,7 @@
 #include "sim/base/file.hpp"
 #include "tests/support/process.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/tools/program.hpp"
 
 namespace {
 
@@ -32,9 +33,9 @@ const std::string kTrace =
   {"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":-5}]})~";
 
 ProcessResult summary(const std::string& file, std::vector<std::string> more = {}) {
-  std::vector<std::string> command = {TRACECAST_PROGRAM, "trace", "summary", file};
+  std::vector<std::string> command = {"trace", "summary", file};
   command.insert(command.end(), more.begin(), more.end());
-  return run_process(command);
+  return test::tracecast(command);
 }
 
 }  // namespace
@@ -233,9 +234,9 @@ TEST_CASE("trace replay refuses what it cannot place in one line") {
       {bare, "--gpu", "t4"},
   };
   for (const auto& arguments : refused) {
-    std::vector<std::string> command = {TRACECAST_PROGRAM, "trace", "replay"};
+    std::vector<std::string> command = {"trace", "replay"};
     command.insert(command.end(), arguments.begin(), arguments.end());
-    const ProcessResult result = run_process(command);
+    const ProcessResult result = test::tracecast(command);
     CAPTURE(arguments.back());
     CHECK(result.exit_code == 2);
     CHECK(count_lines(result.err) == 1);

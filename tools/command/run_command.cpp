@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <new>
 #include <string_view>
+#include <utility>
 
 #include "sim/base/error.hpp"
 #include "sim/base/text.hpp"
@@ -158,6 +160,21 @@ int run_command(std::vector<std::string> words) {
     throw explain(error, app);
   }
   return exit_code;
+}
+
+int run_program(std::vector<std::string> words) noexcept {
+  try {
+    return run_command(std::move(words));
+  } catch (const InputError& error) {
+    say(error.what());
+    return kExitWrongInput;
+  } catch (const std::bad_alloc&) {
+    say("tracecast: out of memory; expected a smaller input or more memory");
+    return kExitWrongInput;
+  } catch (const std::exception& error) {
+    say(std::string("tracecast has a bug: ") + error.what());
+    return kExitOurBug;
+  }
 }
 
 }  // namespace tracecast
