@@ -60,6 +60,9 @@ class Forecast:
     device_used_bytes: float  #: what nvidia-smi would show
     peak_live_bytes: float
     memory_capacity_bytes: float
+    fit_probability: float  #: that it fits; `fits` is 0.5 and more
+    memory_needed_low_bytes: float  #: 90 % interval of memory_needed_bytes
+    memory_needed_high_bytes: float
     power_idle_w: Optional[float]  #: of one board
     power_min_w: Optional[float]
     power_avg_w: Optional[float]
