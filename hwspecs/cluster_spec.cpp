@@ -63,8 +63,8 @@ class ClusterLoader {
     const std::string at = place("network");
     spec_.network.link = network.link();
     if (network.has_nics_per_node()) {
-      spec_.network.nics_per_node = static_cast<int>(
-          count(at, "network: nics_per_node", network.nics_per_node(), kMostNics));
+      spec_.network.nics_per_node =
+          static_cast<int>(count(at, "network: nics_per_node", network.nics_per_node(), kMostNics));
     }
     if (network.has_nodes_per_leaf()) {
       spec_.network.nodes_per_leaf = static_cast<int>(

@@ -19,8 +19,8 @@ namespace {
 constexpr std::array<std::string_view, 5> kSingleKinds{"host", "sharing", "calls", "cost",
                                                        "efficiency"};
 constexpr std::array<std::string_view, 10> kSingles{
-    "host/programs", "host/default", "host/machines", "host/peer_access", "host/ranks",        "sharing/default",
-    "calls/cudnn",  "cost/default",  "cost/prior",       "efficiency/default"};
+    "host/programs",   "host/default", "host/machines", "host/peer_access", "host/ranks",
+    "sharing/default", "calls/cudnn",  "cost/default",  "cost/prior",       "efficiency/default"};
 
 }  // namespace
 

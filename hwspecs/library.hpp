@@ -124,8 +124,7 @@ class SpecLibrary {
   /// Null: no such recipe.
   [[nodiscard]] const PrecisionRecipe* find_precision_recipe_or_null(std::string_view id) const;
   /// The one with the longest word that occurs in `description`; nullptr: none does.
-  [[nodiscard]] const PrecisionRecipe* find_precision_recipe_in(
-      std::string_view description) const;
+  [[nodiscard]] const PrecisionRecipe* find_precision_recipe_in(std::string_view description) const;
   /// What training programs add to a step on the host, learned across those that are known.
   [[nodiscard]] const ProgramHosts& program_hosts() const;
 

@@ -22,8 +22,8 @@ struct LinkSpec : SpecIdentity {
   Seconds latency{};           ///< one small message, one way
   /// Share of `bandwidth` that payload gets, where a document states it.
   std::optional<double> efficiency;
-  bool bypasses_kernel = false;    ///< Ethernet whose messages no thread of the kernel's TCP copies
-  bool reaches_gpus = false;       ///< such Ethernet, if the adapter reads and writes GPU memory itself
+  bool bypasses_kernel = false;  ///< Ethernet whose messages no thread of the kernel's TCP copies
+  bool reaches_gpus = false;  ///< such Ethernet, if the adapter reads and writes GPU memory itself
   std::vector<std::string> words;  ///< what published texts call a network of it, lower case
 
   /// Adapters read and write the memory of GPUs below the same switch (GPUDirect RDMA).

@@ -57,8 +57,8 @@ struct JobSpec {
   std::string optimizer;
   std::string precision;  ///< as `predict --precision`
   std::string host;       ///< program of host/programs.textproto whose host time its loop has
-  std::string data;      ///< as `predict --data`
-  std::string pipeline;  ///< as `predict --pipeline`
+  std::string data;       ///< as `predict --data`
+  std::string pipeline;   ///< as `predict --pipeline`
   std::optional<int> workers;
   std::optional<bool> autotunes_convolutions;
   std::optional<std::int64_t> batch;  ///< the only batch that the loop knows

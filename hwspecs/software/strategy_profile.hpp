@@ -77,7 +77,7 @@ struct StrategyProfile {
   Bytes first_bucket{};           ///< of the bucket that is ready first
   Seconds cycle{};                ///< gradients wait for the next multiple of it; 0 = they do not
   bool overlaps_backward = true;  ///< else the communication begins with the last gradient
-  bool overlaps_accumulated = true;  ///< the same where gradients of micro-batches were added up
+  bool overlaps_accumulated = true;    ///< the same where gradients of micro-batches were added up
   bool updates_as_they_come = false;   ///< else the update waits for all
   bool overlaps_next_forward = false;  ///< a layer of the next step waits for its own weights only
   Bytes gradient_element{};            ///< on its way; 0 = as computed

@@ -76,10 +76,10 @@ struct ProgramMemory {
   double gathered_layers = 2, gathered_gradients = 0;
   double gathered_elements = 0;  ///< ZeRO 3: whole weights that are not given back, at most
   bool keeps_root = false;       ///< ZeRO 3: embedding and head stay whole through a step
-  double loss_bytes = 0;  ///< per logit at the loss's peak, logits and their gradient counted
+  double loss_bytes = 0;       ///< per logit at the loss's peak, logits and their gradient counted
   double allocator_share = 0;  ///< that the allocator holds beyond all of this, of all of it
-  Bytes communicator{};   ///< of every group of ranks that communicate
-  double log_sd = 0.1;    ///< standard deviation of ln(needed / predicted)
+  Bytes communicator{};        ///< of every group of ranks that communicate
+  double log_sd = 0.1;         ///< standard deviation of ln(needed / predicted)
 };
 
 /// What a training program does around a divided transformer, by its documentation and source;

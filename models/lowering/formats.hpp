@@ -24,7 +24,7 @@ struct Formats {
   /// three GEMMs for one.
   bool splits_attention = false;
   WeightFormat gemm_weights = WeightFormat::AsOperands;
-  bool weights_are_ready = false;  ///< kept as GEMMs read them: made so before the first step
+  bool weights_are_ready = false;      ///< kept as GEMMs read them: made so before the first step
   std::optional<GemmRecipe> recipe{};  ///< of training: how operands get into their format
 
   /// Weights are kept wider than they are used: a cast per weight and step, and one per weight

@@ -126,7 +126,8 @@ Cluster from_flags(const Place& o, const std::string& word, const Hardware& hard
   spec.no_p2p = o.no_p2p;
   if (o.no_p2p && gpus / nodes > 1) {
     assumptions.emplace_back(
-        "--no-p2p: no GPU reaches another's memory; collectives and copies pass through the host's");
+        "--no-p2p: no GPU reaches another's memory; collectives and copies pass through the "
+        "host's");
   }
   if (!o.nic.empty()) set_nics(o.nic, spec.network, hardware);
   if (!o.nic.empty() && nodes == 1) {

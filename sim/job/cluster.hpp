@@ -19,9 +19,9 @@ struct Cluster {
 };
 
 /// Machines with GPUs of one kind, or what a cluster file says, in which groups that name no GPU
-/// have `gpu` (empty: that of their machine). Of `place`: machine, gpus, nodes, cluster, nic and no_p2p. Without
-/// nodes as few machines as hold the GPUs; without gpus one, or all of the nodes. Throws InputError
-/// naming the flag or the file.
+/// have `gpu` (empty: that of their machine). Of `place`: machine, gpus, nodes, cluster, nic and
+/// no_p2p. Without nodes as few machines as hold the GPUs; without gpus one, or all of the nodes.
+/// Throws InputError naming the flag or the file.
 [[nodiscard]] Cluster make_cluster(const Place& place, const std::string& gpu,
                                    const Hardware& hardware);
 

@@ -8,14 +8,13 @@ namespace tracecast {
 /// Of files it holds the path, not what is in them.
 inline void add_members(KeyText& key, const Software& software) {
   TRACECAST_ADD_MEMBERS(key, software, framework, version, date, xla, cuda_graphs, cudnn_benchmark,
-                        channels_last, attention, program, host_us_per_launch,
-                        host_waits);
+                        channels_last, attention, program, host_us_per_launch, host_waits);
 }
 
 inline void add_members(KeyText& key, const Job& job) {
   TRACECAST_ADD_MEMBERS(key, job, network, batch, phase, precision, software, optimizer, recompute,
-                        lora_rank, lora_targets, base_precision, accumulate, data, pipeline, workers, epoch_samples,
-                        image_size, seq_len, classes, fan_out, as_written);
+                        lora_rank, lora_targets, base_precision, accumulate, data, pipeline,
+                        workers, epoch_samples, image_size, seq_len, classes, fan_out, as_written);
 }
 
 inline void add_members(KeyText& key, const BoardSettings& board) {

@@ -20,7 +20,7 @@ struct Cell {
   Interval step_time_s;
   Bytes memory_needed{}, memory_capacity{};  ///< of the fullest rank
   bool fits = true;
-  double fit_probability = 1;   ///< that it fits
+  double fit_probability = 1;  ///< that it fits
   std::optional<Watts> power;  ///< of all boards; nothing: not predicted
   bool is_guessed = false;     ///< half or more of the step rests on guesses
   std::string refused;         ///< why there is no answer; empty: there is one

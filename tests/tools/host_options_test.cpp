@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-Json answer_of(Words words) {
+Json document_of(Words words) {
   words.insert(words.end(), {"--format", "json"});
   CAPTURE(line_of(words));
   const ProcessResult result = tracecast(words);
@@ -39,13 +39,13 @@ struct HostAsked {
     Words words{"compare", "alexnet", "--gpu",  "v100_sxm2_16gb",
                 "--batch", "64",      "--gpus", std::to_string(gpus)};
     words.insert(words.end(), s.flags.begin(), s.flags.end());
-    return answer_of(words)["rows"][0]["throughput_samples_per_s"]["value"];
+    return document_of(words)["rows"][0]["throughput_samples_per_s"]["value"];
   }
   double predicted(const HostSetting& s, int gpus) const {
     Words words{"predict", "alexnet", "--gpu", "v100_sxm2_16gb", "--batch", "64"};
     if (gpus > 1) words.insert(words.end(), {"--gpus", std::to_string(gpus)});
     words.insert(words.end(), s.flags.begin(), s.flags.end());
-    return answer_of(words)["throughput_samples_per_s"]["value"];
+    return document_of(words)["throughput_samples_per_s"]["value"];
   }
   double planned(const HostSetting& s, int gpus) const {
     const std::string jobs = file(
@@ -56,7 +56,7 @@ struct HostAsked {
         file("offers.textproto",
              "id: \"o\" name: \"O\" date: \"2026-04\" offer { id: \"box\" gpu: \"v100_sxm2_16gb\" "
              "gpus: 16 usd_per_hour: 8 load_w: 3000 idle_w: 800 rack_units: 4 }");
-    return answer_of({"plan", jobs, "--catalogue", offers, "--deadline", "30d", "--worlds",
+    return document_of({"plan", jobs, "--catalogue", offers, "--deadline", "30d", "--worlds",
                       "10"})["matrix"][0]["samples_per_s"]["value"];
   }
   double scheduled(const HostSetting& s, int gpus) const {
@@ -65,7 +65,7 @@ struct HostAsked {
                                      "0,0,{},alexnet,64,100000{}\n",
                                      s.columns, gpus, s.values));
     const std::string rates = (folder.path() / "rates.json").string();
-    answer_of({"schedule", jobs, "--gpus", "16", "--gpus-per-node", "8", "--gpu", "v100_sxm2_16gb",
+    document_of({"schedule", jobs, "--gpus", "16", "--gpus-per-node", "8", "--gpu", "v100_sxm2_16gb",
                "--export-throughputs", rates});
     const Json doc = Json::parse(read_file(rates, 1 << 20));
     return 64 * doc["v100_sxm2_16gb"].begin().value()["null"].get<double>();
@@ -79,7 +79,7 @@ struct HostAsked {
     const ProcessResult run = tracecast({"sweep", grid, "-o", results});
     CAPTURE(run.err);
     REQUIRE(run.exit_code == 0);
-    return answer_of(
+    return document_of(
         {"query", results, "SELECT * FROM predictions"})[0]["throughput_samples_per_s"];
   }
   TemporaryFolder folder;
@@ -139,10 +139,10 @@ TEST_CASE("nine jobs of a study gain by a new GPU what the study's rows say") {
                                        "group { count: 7 gpus: 1 gpu: \"v100_pcie_16gb\" } "
                                        "group { count: 3 gpus: 1 gpu: \"p100_pcie_16gb\" }");
   const std::string rates = (asked.folder.path() / "rates.json").string();
-  answer_of({"schedule", "tools/manual/s_fj_jobs.csv", "--fleet", fleet, "--policy", "max_min",
+  document_of({"schedule", "tools/manual/s_fj_jobs.csv", "--fleet", fleet, "--policy", "max_min",
              "--export-throughputs", rates});
   const Json doc = Json::parse(read_file(rates, 1 << 20));
-  const Json study = answer_of({"study", "run", "s_fj"});
+  const Json study = document_of({"study", "run", "s_fj"});
   int compared = 0;
   for (const auto& [row, program] : {std::pair("ratio_ssd", "('ssd300_rn34 (batch size 32)', 1)"),
                                      {"ratio_rm", "('ncf (batch size 2048)', 1)"},
@@ -165,7 +165,7 @@ TEST_CASE("a quota is less than its threads, and utilisation says of what it is 
                   "--workers", "16",      "--cpu-threads", "16"};
   Words with = job;
   with.insert(with.end(), {"--cpu-quota", "2"});
-  const Json free = answer_of(job), bound = answer_of(with);
+  const Json free = document_of(job), bound = document_of(with);
   CHECK(bound["throughput_samples_per_s"]["value"].get<double>() <
         0.5 * free["throughput_samples_per_s"]["value"].get<double>());
   CHECK(free["cpu_utilization_of"] == "16 threads");

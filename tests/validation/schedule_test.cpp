@@ -107,7 +107,7 @@ TEST_SUITE("validation/schedule") {
     while (reader.next()) {
       const std::string policy(row.text("policy")), set(row.text("jobs"));
       const double hours = row.positive("avg_jct_h");
-      if (hours >= 60) continue;  // overload: depends on when arrivals stop
+      if (hours >= 60) continue;      // overload: depends on when arrivals stop
       if (cell++ % 3 != 0) continue;  // one of three: all 113 take 80 s
       const plan::Summary ours = run({.jobs = folder / "gavel_jobs.csv.gz",
                                       .rules = "gavel",

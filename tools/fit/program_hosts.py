@@ -141,17 +141,17 @@ def normal(z):
     return 0.5 * math.erfc(-z / math.sqrt(2))
 
 
-def median_of(mixture):
+def median_of(normals):
     sum_ = 0.0
-    for x, w in mixture:
+    for x, w in normals:
         sum_ += w
         if sum_ >= 0.5:
             return x
-    return mixture[-1][0]
+    return normals[-1][0]
 
 
 def quantile(parts, p):
-    """Of a mixture of (weight, x, base, mean, sd): base e^(mean + sd z) + x."""
+    """Of a normals of (weight, x, base, mean, sd): base e^(mean + sd z) + x."""
     low, high = 1e-6, 1e4
     for _ in range(50):
         t = math.sqrt(low * high)
@@ -160,10 +160,10 @@ def quantile(parts, p):
     return high
 
 
-def predicted(row, mixture, given=None):
+def predicted(row, normals, given=None):
     """Low, median, high of a row's time; `given`: another row of its program whose time is known."""
     parts = []
-    for x, w in mixture:
+    for x, w in normals:
         if w <= 0:
             continue
         if given is None:
@@ -181,7 +181,7 @@ def predicted(row, mixture, given=None):
         return None
     parts = [(p[0] / total, *p[1:]) for p in parts]
     if given is None:
-        middle = row.predicted + median_of(mixture)
+        middle = row.predicted + median_of(normals)
     else:
         middle = quantile(parts, 0.5)
     return quantile(parts, 0.05), middle, quantile(parts, 0.95)
@@ -191,15 +191,15 @@ def check(programs, found):
     inside, before, after, cases = [], [], [], []
     for name, rows in sorted(programs.items()):
         others = [x for other, x in found.items() if other.split("@")[0] != name.split("@")[0] and programs[other][0].infers == rows[0].infers]
-        mixture = distribution(others, BANDWIDTH)
+        normals = distribution(others, BANDWIDTH)
         hits, first, second = [], [], []
         for i, row in enumerate(rows[:60]):
-            low, middle, high = predicted(row, mixture)
+            low, middle, high = predicted(row, normals)
             hits.append(low <= row.measured <= high)
             first.append(abs(row.measured / middle - 1))
             others_rows = [r for r in rows[:i] + rows[i + 1:] if r.network == row.network]
             if others_rows:
-                known = predicted(row, mixture, min(others_rows, key=lambda r: abs(math.log(r.measured / row.measured * 2))))
+                known = predicted(row, normals, min(others_rows, key=lambda r: abs(math.log(r.measured / row.measured * 2))))
                 if known:
                     second.append(abs(row.measured / known[1] - 1))
                     before.append(first[-1])

@@ -38,10 +38,10 @@ using RateSource =
 /// or `vc` are in the
 ///   order of arrival. Optional: `job_id, model, batch, deadline_s, weight, gpu_types` (allowed
 ///   ones, joined by a bar); `data, pipeline, workers, cpu_threads, cpu_quota, host_cpu, machine,
-///   disk, nic, no_p2p` and others that are flags of `predict` (precision, framework ...), which mean
-///   the same of jobs whose rates are predicted; `global_batch` of all GPUs instead of `batch` of each;
-///   `min_gpus, max_gpus` around the stated number: an elastic gang, whose rates by size are those
-///   of the tables or predicted, and `resize_s`, what another size costs it at least.
+///   disk, nic, no_p2p` and others that are flags of `predict` (precision, framework ...), which
+///   mean the same of jobs whose rates are predicted; `global_batch` of all GPUs instead of `batch`
+///   of each; `min_gpus, max_gpus` around the stated number: an elastic gang, whose rates by size
+///   are those of the tables or predicted, and `resize_s`, what another size costs it at least.
 /// Rates come from the tables, then from `predicted`; a job that states its duration takes that
 /// long on every type that it may use, unless it names a program that the tables know: then its
 /// duration is that on the fastest type. Throws InputError naming file and line: arrivals that go

@@ -227,8 +227,8 @@ int predict_command(PredictOptions& options, const GivenFlags& given) {
     }
   }
   if (options.work.is_asked()) {
-    const WorkAnswer work =
-        work_answer(options.work, predictor, options.job, options.job, parallelism, forecast);
+    const WorkReport work =
+        report_work(options.work, predictor, options.job, options.job, parallelism, forecast);
     report = options.format == "json"  ? with_work(report, work)
              : options.format == "csv" ? csv_with_work(report, work)
                                        : report + work_text(work);

@@ -85,7 +85,7 @@ void add_work_options(CLI::App& app, WorkOptions& options) {
     return app.add_option(flag, value, help)->type_name("N")->check(CLI::Range(1e-9, 1e18));
   };
   CLI::Option* tokens = amount("--tokens", options.tokens,
-                               "Work in tokens: its time, energy and money are told, too");
+                               "Work in tokens: its time, energy and money are reported, too");
   CLI::Option* samples = amount("--samples", options.samples, "Work in samples");
   CLI::Option* epochs =
       amount("--epochs", options.epochs, "Work in epochs (--epoch-samples, or those of --data)");
@@ -119,7 +119,7 @@ void refuse_work(const WorkOptions& options) {
   check_work(options);
 }
 
-WorkAnswer work_answer(const WorkOptions& options, const Predictor& predictor, const Job& job,
+WorkReport report_work(const WorkOptions& options, const Predictor& predictor, const Job& job,
                        const Place& place, const Parallelism& parallelism,
                        const Forecast& forecast) {
   const GpuCatalog& gpus = predictor.hardware().gpus();
@@ -130,21 +130,21 @@ WorkAnswer work_answer(const WorkOptions& options, const Predictor& predictor, c
   if (options.epochs && !epoch) epoch = epoch_samples(predictor.resolve(job, place));
   const plan::Work work = work_of(options);
   const double samples = plan::samples_of(work, forecast, tokens_of_sample(job), epoch);
-  WorkAnswer answer{.cost = plan::work_cost(work, samples, forecast, catalogue),
+  WorkReport report{.cost = plan::work_cost(work, samples, forecast, catalogue),
                     .gpus = forecast.gpus,
                     .prices = fmt::format("{}, {}", catalogue.name, catalogue.date),
                     .within = {},
                     .gpus_within = {}};
   if (!options.within.empty()) {
-    answer.within = parse_time("--within", options.within);
-    answer.gpus_within = plan::gpus_within(*answer.within, work, samples, predictor, job, place,
+    report.within = parse_time("--within", options.within);
+    report.gpus_within = plan::gpus_within(*report.within, work, samples, predictor, job, place,
                                            parallelism, catalogue);
   }
-  return answer;
+  return report;
 }
 
-std::string work_text(const WorkAnswer& answer) {
-  const plan::WorkCost& c = answer.cost;
+std::string work_text(const WorkReport& report) {
+  const plan::WorkCost& c = report.cost;
   std::string page = "\n";
   add_line(page, "Work",
            fmt::format("{} {}{}", count_text(c.work.amount), to_string(c.work.unit),
@@ -167,9 +167,9 @@ std::string work_text(const WorkAnswer& answer) {
                          three_digits(*c.hour.owned_usd), c.hour.owned_offer));
   if (!c.rented_usd && !c.owned_usd)
     add_line(page, "Money", "no price of this GPU is known: --price GPU=USD");
-  if (answer.within) {
-    const auto& w = answer.gpus_within;
-    const std::string limit = duration(answer.within->in_s());
+  if (report.within) {
+    const auto& w = report.gpus_within;
+    const std::string limit = duration(report.within->in_s());
     if (!w) {
       add_line(page, "In time",
                fmt::format("no number of GPUs that was tried does it within {}", limit));
@@ -185,13 +185,13 @@ std::string work_text(const WorkAnswer& answer) {
       if (w->cost_usd) add_line(page, "", usd_text(*w->cost_usd));
     }
   }
-  add_line(page, "Prices", answer.prices);
+  add_line(page, "Prices", report.prices);
   return page;
 }
 
-std::string with_work(const std::string& forecast_json, const WorkAnswer& answer) {
+std::string with_work(const std::string& forecast_json, const WorkReport& report) {
   auto doc = Json::parse(forecast_json);
-  const plan::WorkCost& c = answer.cost;
+  const plan::WorkCost& c = report.cost;
   const auto interval = [](const std::optional<Interval>& value) {
     return value ? interval_json(*value) : Json();
   };
@@ -208,11 +208,11 @@ std::string with_work(const std::string& forecast_json, const WorkAnswer& answer
                  {"cost_usd", interval(c.cost_usd())},
                  {"rented", offer(c.hour.rented_usd, c.hour.rented_offer, c.rented_usd)},
                  {"owned", offer(c.hour.owned_usd, c.hour.owned_offer, c.owned_usd)},
-                 {"prices", answer.prices}};
-  if (answer.within) {
-    const auto& w = answer.gpus_within;
+                 {"prices", report.prices}};
+  if (report.within) {
+    const auto& w = report.gpus_within;
     doc["work"]["within"] = {
-        {"within_s", answer.within->in_s()},
+        {"within_s", report.within->in_s()},
         {"gpus", w ? Json(w->gpus) : Json()},
         {"surely_gpus", w && w->surely_gpus > 0 ? Json(w->surely_gpus) : Json()},
         {"time_s", w ? interval_json(w->time_s) : Json()},
@@ -221,14 +221,14 @@ std::string with_work(const std::string& forecast_json, const WorkAnswer& answer
   return json_text(doc) + "\n";
 }
 
-std::string csv_with_work(const std::string& forecast_csv, const WorkAnswer& answer) {
-  const plan::WorkCost& c = answer.cost;
+std::string csv_with_work(const std::string& forecast_csv, const WorkReport& report) {
+  const plan::WorkCost& c = report.cost;
   const auto value = [](const std::optional<Interval>& interval) {
     return interval ? std::optional(interval->value) : std::nullopt;
   };
   const std::string heads =
       ",work_time_s,work_energy_kwh,work_rented_usd,work_owned_usd,work_gpus_within\n";
-  const auto& within = answer.gpus_within;
+  const auto& within = report.gpus_within;
   const std::string cells =
       ',' + csv_line(c.time_s.value, value(c.energy_kwh), value(c.rented_usd), value(c.owned_usd),
                      within ? std::optional(static_cast<double>(within->gpus)) : std::nullopt);

@@ -31,7 +31,7 @@ void check_work(const WorkOptions& options);
 void refuse_work(const WorkOptions& options);
 
 /// What work takes: of the forecast, and the number of GPUs that it takes within a time.
-struct WorkAnswer {
+struct WorkReport {
   plan::WorkCost cost;
   std::int64_t gpus = 1;
   std::string prices;  ///< where they are from
@@ -40,14 +40,14 @@ struct WorkAnswer {
 };
 /// Of options that are asked for. Prices are those of the program, and over them those of --price.
 /// Throws InputError: a price that names no GPU, a time without unit, tokens of a network without.
-[[nodiscard]] WorkAnswer work_answer(const WorkOptions& options, const Predictor& predictor,
+[[nodiscard]] WorkReport report_work(const WorkOptions& options, const Predictor& predictor,
                                      const Job& job, const Place& place,
                                      const Parallelism& parallelism, const Forecast& forecast);
 
 /// Lines to stand below a forecast's text; the forecast's JSON with the key "work"; its CSV with
 /// columns more.
-[[nodiscard]] std::string work_text(const WorkAnswer& answer);
-[[nodiscard]] std::string with_work(const std::string& forecast_json, const WorkAnswer& answer);
-[[nodiscard]] std::string csv_with_work(const std::string& forecast_csv, const WorkAnswer& answer);
+[[nodiscard]] std::string work_text(const WorkReport& report);
+[[nodiscard]] std::string with_work(const std::string& forecast_json, const WorkReport& report);
+[[nodiscard]] std::string csv_with_work(const std::string& forecast_csv, const WorkReport& report);
 
 }  // namespace tracecast

@@ -343,8 +343,7 @@ void take_job_changes(std::vector<std::string>& sets, JobChangeOptions& options)
 bool is_changed(const JobChangeOptions& options) {
   const Place& c = options.cluster;
   return c.gpus || c.nodes || !c.machine.empty() || !c.cluster.empty() || !c.nic.empty() ||
-         c.no_p2p || !options.sets.empty() ||
-         !options.recorded_machine.empty();
+         c.no_p2p || !options.sets.empty() || !options.recorded_machine.empty();
 }
 
 RanksReplay replay_ranks(RecordedRanks job, const JobChangeOptions& options,

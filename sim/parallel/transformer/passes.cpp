@@ -144,8 +144,8 @@ class PiecePricer {
         }
         // Weights are cast in a step's first micro-batch alone.
         const Kernel& lowered = priced.choices[kernel.op].candidate->kernels[kernel.kernel];
-        const bool casts_weight = !backward && k < weight_casts(op.num_kernels) &&
-                                  lowered.name.starts_with("operand_");
+        const bool casts_weight =
+            !backward && k < weight_casts(op.num_kernels) && lowered.name.starts_with("operand_");
         if (casts_weight && keeps_cast_weights())
           kernel.duration *= 1.0 / static_cast<double>(c_.plan.micro_batches());
         const bool is_gemm = network_op.kind == OpKind::MatMul && !is_core(network_op);

@@ -416,10 +416,10 @@ class StepPredictor {
     return sum * (1 - last_bucket());
   }
 
-  /// Of chunks that take turns, each is reduced when its own last pass ends, while the others' go on,
-  /// and gathered before its own first: a turn is as many micro-batches as there are stages.
-  /// Source: Megatron-LM, core/pipeline_parallel/schedules.py, grad_sync_func and param_sync_func of
-  /// the interleaved schedule.
+  /// Of chunks that take turns, each is reduced when its own last pass ends, while the others' go
+  /// on, and gathered before its own first: a turn is as many micro-batches as there are stages.
+  /// Source: Megatron-LM, core/pipeline_parallel/schedules.py, grad_sync_func and param_sync_func
+  /// of the interleaved schedule.
   [[nodiscard]] Seconds other_chunks(Seconds RankPartTimes::*pass, std::size_t stage) {
     Seconds sum{};
     const auto chunks = static_cast<std::size_t>(job_.plan.chunks);
@@ -428,7 +428,8 @@ class StepPredictor {
     return sum * (turns * (1 - 1 / static_cast<double>(chunks)));
   }
   /// What passes do not hide, and what those that do are longer for the SMs of the channels.
-  [[nodiscard]] Seconds behind(const Shared& shared, Seconds passes, double exposed_at_least) const {
+  [[nodiscard]] Seconds behind(const Shared& shared, Seconds passes,
+                               double exposed_at_least) const {
     const Seconds exposed = max(shared.time - passes, shared.time * exposed_at_least);
     const double held = static_cast<double>(shared.channels) / gpu_.sm_count;
     return exposed + (shared.time - exposed) * std::min(held, 0.5);

@@ -129,7 +129,7 @@ class Replay {
   }
 
   /// Whether the allocator takes no more than `most`; ends with the op where it does.
-  [[nodiscard]] bool stays_within(std::span<const Bytes> workspaces, Bytes most) {
+  [[nodiscard]] bool is_within(std::span<const Bytes> workspaces, Bytes most) {
     const auto holds = [&] { return as_bytes(allocator_.most_reserved()) <= most; };
     for (std::uint32_t i = 0; i < lives_.num_ops && holds(); ++i) {
       for (const std::uint32_t b : lives_.born.of(i)) handles_[b] = allocator_.allocate(bytes_[b]);
@@ -323,7 +323,7 @@ void state_least(const StepLives& lives, const FrameworkProfile& framework, cons
   }
   const auto most_reserved = [&](std::int64_t limit) {
     Replay replay = start_replay(lives, framework, as_bytes(limit));
-    (void)replay.stays_within({}, as_bytes(limit));
+    (void)replay.is_within({}, as_bytes(limit));
     return replay.allocator().most_reserved();
   };
   constexpr double kUnlimited = 0x1p60, kPrecise = 1.005, kCertain = 5;
@@ -370,7 +370,7 @@ bool plan_fits(const StepLives& lives, std::span<const Bytes> workspaces,
   if (framework.memory.pool_fraction > 0) return true;
   const Bytes context = device_context(gpu, profile) + framework.memory.context;
   return start_replay(lives, framework, free_for_tensors(framework, gpu, profile))
-      .stays_within(workspaces, gpu.memory - context);
+      .is_within(workspaces, gpu.memory - context);
 }
 
 DriverCalls count_driver_calls(const NetworkGraph& graph, std::span<const Bytes> workspaces,

@@ -66,12 +66,12 @@ TEST_CASE("a program that nobody knows has an interval that holds what others ad
     for (const StepPart& part : f.by_basis)
       guessed += part.name == "guessed" ? part.time.in_s() : 0;
     CHECK(guessed > 0);
-    bool is_told = false;
+    bool is_reported = false;
     for (const std::string& line : f.assumptions) {
-      is_told = is_told || (line.find("is not known") != std::string::npos &&
+      is_reported = is_reported || (line.find("is not known") != std::string::npos &&
                             line.find("--host-from") != std::string::npos);
     }
-    CHECK(is_told);
+    CHECK(is_reported);
   }
   CHECK(inside >= 8);
 }

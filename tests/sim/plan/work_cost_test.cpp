@@ -67,9 +67,9 @@ TEST_CASE("tokens and epochs become samples, or the flag that lacks is named") {
                   InputError);
   CHECK_THROWS_AS((void)samples_of({3, Work::Unit::Epochs}, forecast, 500, std::nullopt),
                   InputError);
-  Forecast tells = forecast;
-  tells.throughput_tokens_per_s = Interval{400, 200, 800};  // two tokens a sample
-  CHECK(samples_of({1e6, Work::Unit::Tokens}, tells, 500, std::nullopt) == 5e5);
+  Forecast reported = forecast;
+  reported.throughput_tokens_per_s = Interval{400, 200, 800};  // two tokens a sample
+  CHECK(samples_of({1e6, Work::Unit::Tokens}, reported, 500, std::nullopt) == 5e5);
 }
 
 TEST_CASE("the count of GPUs that is told is in time, and the next smaller one is not") {
