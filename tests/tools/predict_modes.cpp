@@ -23,7 +23,7 @@ const std::set<std::string, std::less<>> kEchoes = {
     "expert_parallel", "sequence_parallel", "schedule", "chunks", "zero", "micro_batch",
     "micro_batches", "global_batch", "tokens_per_sequence",
     // labels of text
-    "Network", "GPU", "GPUs", "CPU", "Nodes", "Machine", "Channel", "Job", "ParallelLayout",
+    "Network", "GPU", "GPUs", "CPU", "Nodes", "Machine", "Channel", "Job", "Layout",
     "Batch", "Assumed", "cost_profile", "cluster", "tracecast", ""};
 
 using Json = nlohmann::json;

@@ -151,7 +151,7 @@ def median_of(normals):
 
 
 def quantile(parts, p):
-    """Of a normals of (weight, x, base, mean, sd): base e^(mean + sd z) + x."""
+    """Of normals, each (weight, x, base, mean, sd): base e^(mean + sd z) + x."""
     low, high = 1e-6, 1e4
     for _ in range(50):
         t = math.sqrt(low * high)

@@ -111,7 +111,7 @@ std::string report_sharded_text(const ShardedStep& job, bool explains) {
   if (const std::string nics = nics_text(job.nics); !nics.empty()) add_line(page, "NICs", nics);
   add_line(page, "Job",
            fmt::format("train, {}, {}, {}", job.precision, job.optimizer, job.software.name));
-  add_line(page, "ParallelLayout", describe(job.plan));
+  add_line(page, "Layout", describe(job.plan));
   add_line(page, "Batch", describe_batch(job.plan));
   for (const std::string& assumption : job.assumptions) add_line(page, "Assumed", assumption);
   for (const std::string& warning : job.warnings) add_line(page, "Warning", warning);
