@@ -77,7 +77,8 @@ TEST_SUITE("hwspecs/software/framework_profile") {
           (profile.precision.keeps_int8_sums ? 1 : 0) + (profile.fusion.operand_casts ? 1 : 0) +
           (profile.fusion.edge_attention ? 1 : 0) +
           (profile.kernels.attention != AttentionKernels::Steps ? 1 : 0) +
-          (has_known_version(profile) ? 2 : 0);
+          (has_known_version(profile) ? 2 : 0) +
+          (profile.memory.log_sd != FrameworkProfile{}.memory.log_sd ? 1 : 0);
       CHECK(profile.values.size() == 63 + parts);
       for (const SpecValue& value : profile.values) {
         CAPTURE(value.field);

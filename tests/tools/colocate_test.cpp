@@ -77,7 +77,7 @@ TEST_CASE("wrong words get one line and exit code 2") {
       {{"resnet50@4", "--gpu", "gb200", "--machine", "gb200_nvl72"},
        "0 to 3 (a host of gb200_nvl72 has 4 GPUs)"},
       {{"resnet50", "--gpu", "t4", "--machine", "dgx1"}, "its SXM2 slots"},
-      {{"job:lstm_wikitext", "--gpu", "v100"}, "nearest: lstm_wikitext2"},
+      {{"job:lstm_wikitext", "--gpu", "v100"}, "expected one of lstm_wikitext2"},
       {{"job:a3c_pong:2", "--gpu", "v100"}, "the only one its loop knows"},
       {{"resnet50", "--gpu", "cpu:e5_2667"}, "a GPU"},
       {{"resnet50", "--gpu", "v100", "--set", "sharing.slice=1"}, "time_slice_us"},

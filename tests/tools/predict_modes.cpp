@@ -23,8 +23,8 @@ const std::set<std::string, std::less<>> kEchoes = {
     "expert_parallel", "sequence_parallel", "schedule", "chunks", "zero", "micro_batch",
     "micro_batches", "global_batch", "tokens_per_sequence",
     // labels of text
-    "Network", "GPU", "GPUs", "CPU", "Nodes", "Machine", "Channel", "Job", "Layout",
-    "Batch", "Assumed", "cost_profile", "cluster", "tracecast", ""};
+    "Network", "GPU", "GPUs", "CPU", "Nodes", "Machine", "Channel", "Job", "Layout", "Batch",
+    "Assumed", "cost_profile", "cluster", "tracecast", ""};
 
 using Json = nlohmann::json;
 
@@ -185,7 +185,7 @@ const std::vector<FlagValue>& predict_flag_values() {
       {"--tokens", {"1e9"}},
       {"--samples", {"1e6"}},
       {"--epochs", {"90"}},
-      {"--within", {"30d"}, {"--samples", "1e10"}},
+      {"--within", {"30d"}, {"--samples", "1e7"}},
       {"--price", {"v100_sxm2_16gb=1.5", "k80=0.1", "a100_sxm4_80gb=2"}, {"--samples", "1e8"}},
       {"--kwh-price", {"0.9"}, {"--samples", "1e8"}},
       {"--power-limit", {"75"}, {}, "servers"},

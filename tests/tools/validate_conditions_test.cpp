@@ -203,9 +203,10 @@ TEST_CASE("tables of whole networks on GPUs on sale are read as they are") {
       "a,t4,tensorrt,Paddle Inference,fp16,vit_b_16,ViT_base_patch16_384,infer,4,384,100\n",
       "paddleclas.csv")["rows"];
   CHECK(paddle[0]["predicted"].get<double>() ==
-        doctest::Approx(predicted({"vit_b_16", "--gpu", "t4", "--framework", "tensorrt",
-                                   "--framework-version", "7.2", "--precision", "fp16", "--phase",
-                                   "infer", "--batch", "4", "--image-size", "384"})));
+        doctest::Approx(
+            predicted({"vit_b_16", "--gpu", "t4", "--framework", "tensorrt", "--framework-version",
+                       "7.2", "--precision", "fp16", "--phase", "infer", "--batch", "4",
+                       "--image-size", "384", "--data", "memory"})));
 
   const Json bert = validated(
       "id,gpu,network,precision,sparse,seq_len,batch_per_gpu,latency_ms,samples_per_s\n"

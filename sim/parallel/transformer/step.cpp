@@ -330,7 +330,8 @@ class StepPredictor {
     // The stage that ends its reduction last decides when the update can begin (norm of all
     // gradients).
     std::size_t slowest = 0;
-    Seconds reduced{}, exposed{}, gather{};
+    Seconds reduced{};
+    Beside exposed, gather;
     Update update;
     Joules active{};  // of collectives and updates of all stages
     for (std::size_t s = 0; s < done.size(); ++s) {
@@ -338,14 +339,15 @@ class StepPredictor {
       const Shared summed = reduce_time(weights), gathered = gather_time(weights);
       const Update updated = update_of(weights);
       active += summed.active + gathered.active + updated.active;
-      const Seconds reduce = exposed_gradients(summed, s);
-      if (done[s] + reduce > reduced) {
+      const Beside reduce = exposed_gradients(summed, s);
+      if (done[s] + reduce.time() > reduced) {
         slowest = s;
-        reduced = done[s] + reduce;
+        reduced = done[s] + reduce.time();
         exposed = reduce;
       }
       if (updated.time() > update.time()) update = updated;
-      gather = max(gather, exposed_weights(gathered, s));
+      const Beside weights_back = exposed_weights(gathered, s);
+      if (weights_back.time() > gather.time()) gather = weights_back;
     }
     Seconds passes{};
     for (std::int64_t chunk = 0; chunk < plan.chunks; ++chunk) {
@@ -356,7 +358,9 @@ class StepPredictor {
       passes += both * m;
     }
     shares.bubble = max(done[slowest] - passes, Seconds());
-    shares.data = exposed + gather;
+    shares.data = exposed.exposed + gather.exposed;
+    shares.slowed = exposed.slowed + gather.slowed;
+    if (shares.compute > Seconds(0)) work_.slice(1 + shares.slowed / shares.compute);
     if (job_.layout.tied && plan.pipeline > 1 && !job_.adapters.any()) {
       shares.data += grid_.tie_embeddings(gradient_bytes() * embedding_.parameters).time;
     }
@@ -428,21 +432,24 @@ class StepPredictor {
     return sum * (turns * (1 - 1 / static_cast<double>(chunks)));
   }
   /// What passes do not hide, and what those that do are longer for the SMs of the channels.
-  [[nodiscard]] Seconds behind(const Shared& shared, Seconds passes,
-                               double exposed_at_least) const {
+  struct Beside {
+    Seconds exposed{}, slowed{};
+    [[nodiscard]] Seconds time() const { return exposed + slowed; }
+  };
+  [[nodiscard]] Beside behind(const Shared& shared, Seconds passes, double exposed_at_least) const {
     const Seconds exposed = max(shared.time - passes, shared.time * exposed_at_least);
     const double held = static_cast<double>(shared.channels) / gpu_.sm_count;
-    return exposed + (shared.time - exposed) * std::min(held, 0.5);
+    return {exposed, (shared.time - exposed) * std::min(held, 0.5)};
   }
-  [[nodiscard]] Seconds exposed_gradients(const Shared& reduce, std::size_t stage) {
-    if (!job_.software.overlaps_gradients) return reduce.time;
+  [[nodiscard]] Beside exposed_gradients(const Shared& reduce, std::size_t stage) {
+    if (!job_.software.overlaps_gradients) return {reduce.time, {}};
     if (job_.plan.chunks == 1)
       return behind(reduce, hidden_by(&RankPartTimes::backward, stage), last_bucket());
     return behind(reduce, other_chunks(&RankPartTimes::backward, stage),
                   1 / static_cast<double>(job_.plan.chunks));
   }
-  [[nodiscard]] Seconds exposed_weights(const Shared& gather, std::size_t stage) {
-    if (!job_.software.overlaps_weights) return gather.time;
+  [[nodiscard]] Beside exposed_weights(const Shared& gather, std::size_t stage) {
+    if (!job_.software.overlaps_weights) return {gather.time, {}};
     const auto chunks = static_cast<double>(job_.plan.chunks);
     Seconds hidden = hidden_by(&RankPartTimes::forward, stage) / chunks;
     if (chunks > 1) hidden += other_chunks(&RankPartTimes::forward, stage);

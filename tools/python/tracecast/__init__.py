@@ -16,7 +16,7 @@ from tracecast.results import (ParallelLayout, Figure, Forecast, Interval, Laten
                                SweepSummary, Table, TraceReplay, TraceSummary)
 from tracecast.module import Graph, estimate, graph
 from tracecast.predictor import (Job, Place, Predictor, networks, plan, predict, query, run, search, serve, sweep, throughput,
-                                 trace_replay, trace_summary)
+                                 trace_replay, trace_summary, work)
 
 __all__ = [
     "ParallelLayout", "Figure", "Forecast", "Gpu", "Graph", "Hardware", "InputError", "Interval", "Job", "Latency", "Matrix", "Peak", "Place", "Plan",
