@@ -78,7 +78,8 @@ TEST_SUITE("hwspecs/software/framework_profile") {
           (profile.fusion.edge_attention ? 1 : 0) +
           (profile.kernels.attention != AttentionKernels::Steps ? 1 : 0) +
           (has_known_version(profile) ? 2 : 0) +
-          (profile.memory.log_sd != FrameworkProfile{}.memory.log_sd ? 1 : 0);
+          (profile.memory.log_sd != FrameworkProfile{}.memory.log_sd ? 1 : 0) +
+          (profile.memory.update_temporaries > 0 ? 1 : 0);
       CHECK(profile.values.size() == 63 + parts);
       for (const SpecValue& value : profile.values) {
         CAPTURE(value.field);

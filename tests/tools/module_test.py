@@ -76,8 +76,9 @@ def zoo(folder):
         for phase in ("train", "infer"):
             file = folder / f"{network}.graph"
             tc.graph(module, torch.empty(BATCH, 3, size, size), phase).save(file)
-            words = ("--phase", phase, *COMPOSED.get(network, ()))
-            compare(f"{network} {phase}", figures(str(file), *words), figures(network, *words, "--batch", str(BATCH)))
+            words = ("--phase", phase)
+            compare(f"{network} {phase}", figures(str(file), *words, *COMPOSED.get(network, ())),
+                    figures(network, *words, "--batch", str(BATCH)))
 
 
 # ---- Transformers as people write them.
