@@ -57,7 +57,7 @@ struct HostAsked {
              "id: \"o\" name: \"O\" date: \"2026-04\" offer { id: \"box\" gpu: \"v100_sxm2_16gb\" "
              "gpus: 16 usd_per_hour: 8 load_w: 3000 idle_w: 800 rack_units: 4 }");
     return document_of({"plan", jobs, "--catalogue", offers, "--deadline", "30d", "--worlds",
-                      "10"})["matrix"][0]["samples_per_s"]["value"];
+                        "10"})["matrix"][0]["samples_per_s"]["value"];
   }
   double scheduled(const HostSetting& s, int gpus) const {
     const std::string jobs =
@@ -65,8 +65,8 @@ struct HostAsked {
                                      "0,0,{},alexnet,64,100000{}\n",
                                      s.columns, gpus, s.values));
     const std::string rates = (folder.path() / "rates.json").string();
-    document_of({"schedule", jobs, "--gpus", "16", "--gpus-per-node", "8", "--gpu", "v100_sxm2_16gb",
-               "--export-throughputs", rates});
+    document_of({"schedule", jobs, "--gpus", "16", "--gpus-per-node", "8", "--gpu",
+                 "v100_sxm2_16gb", "--export-throughputs", rates});
     const Json doc = Json::parse(read_file(rates, 1 << 20));
     return 64 * doc["v100_sxm2_16gb"].begin().value()["null"].get<double>();
   }
@@ -140,7 +140,7 @@ TEST_CASE("nine jobs of a study gain by a new GPU what the study's rows say") {
                                        "group { count: 3 gpus: 1 gpu: \"p100_pcie_16gb\" }");
   const std::string rates = (asked.folder.path() / "rates.json").string();
   document_of({"schedule", "tools/manual/s_fj_jobs.csv", "--fleet", fleet, "--policy", "max_min",
-             "--export-throughputs", rates});
+               "--export-throughputs", rates});
   const Json doc = Json::parse(read_file(rates, 1 << 20));
   const Json study = document_of({"study", "run", "s_fj"});
   int compared = 0;

@@ -69,7 +69,7 @@ TEST_CASE("a program that nobody knows has an interval that holds what others ad
     bool is_reported = false;
     for (const std::string& line : f.assumptions) {
       is_reported = is_reported || (line.find("is not known") != std::string::npos &&
-                            line.find("--host-from") != std::string::npos);
+                                    line.find("--host-from") != std::string::npos);
     }
     CHECK(is_reported);
   }
