@@ -15,7 +15,6 @@
 #include "tools/command/interval_json.hpp"
 #include "tools/command/json_text.hpp"
 #include "tools/command/output.hpp"
-#include "tools/predict/host_options.hpp"
 
 namespace tracecast {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
-#include <string>
+#include <string_view>
 
 #include "sim/job/predictor.hpp"
 #include "sim/plan/purchase/catalogue.hpp"
