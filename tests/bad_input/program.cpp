@@ -2,8 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tools/command/captured_output.hpp"
-#include "tools/command/run_command.hpp"
+#include "tests/tools/program.hpp"
 
 namespace tracecast::test {
 namespace {
@@ -22,12 +21,7 @@ bool is_refusal(const ProcessResult& result) {
 }  // namespace
 
 ProcessResult run_tracecast(const std::vector<std::string>& arguments) {
-  // Once, so that what every command reads first is there already.
-  [[maybe_unused]] static const int ready = [] {
-    CapturedOutput unheard;
-    return run_command({"predict", "alexnet", "--gpu", "t4"});
-  }();
-  return run_forked([&] { return run_program(arguments); });
+  return tracecast(arguments);
 }
 
 ProcessResult run_tracecast_anew(const std::vector<std::string>& arguments) {
